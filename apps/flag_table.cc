@@ -120,8 +120,10 @@ FlagGroup TrainingGroup() {
            "32; in one pass it grows by a thirty-second of the rows so far: from 8 (network), or "
            "from 1 up to half of CsvProducer --rows-per-turn, at most 128 (--update online)"},
           {"--update", "training.update.kind",
-           "online: of learners that go through a batch row by row and need no learning rate, "
-           "added up; gradient: for --optimizer; weight-change: averaged",
+           "What a worker sends. online: what it has learnt row by row, with adaptive learning "
+           "rates; the server adds the workers' changes up. gradient: a gradient, to which the "
+           "server applies --optimizer. weight-change: the change after local iterations; the "
+           "server averages",
            "online for softmax, unless a setting of the optimizer, --l2, --top-k or "
            "--minibatch-rows is given; else gradient"},
           {"--solver", "training.update.solver",
@@ -183,7 +185,8 @@ FlagGroup OptimizerGroup() {
            "0.3; for adagrad and ftrl 0.05 with --model fm or deepfm, 0.025 with network"},
           {"--decay", "training.optimizer.decay", "Step t uses learning-rate / (1 + decay * t)"},
           {"--ftrl-beta", "training.optimizer.ftrl_beta",
-           "FTRL: a weight's rate is learning-rate / (V + root of its summed squares)"},
+           "FTRL: a weight's rate is learning-rate / (V + square root of the sum of its squared "
+           "gradients)"},
           {"--l1", "training.optimizer.l1",
            "FTRL: L1 penalty; the higher, the more weights are exactly 0"},
           {"--l2", "training.l2",
@@ -284,8 +287,9 @@ FlagGroup ServerGroup() {
            "Encoding of --test: latin1 is windows-1252, of which ISO 8859-1 is a part"},
           {"--evaluation-interval", "server.evaluation_interval_s", "Seconds between evaluations"},
           {"--evaluation-log", "server.evaluation_log",
+           "CSV file with a line for each evaluation of --test: "
            "timestamp;partition;vectorClock;loss;fMeasure;accuracy;rmse;prior_rmse;mae;r2;auc;"
-           "pr_auc;calibration_error of each evaluation"},
+           "pr_auc;calibration_error"},
           {"--weights-file", "server.weights_file",
            "File for the dense weights, for numpy.load; written at the end, and on a clean stop "
            "(Ctrl-C, SIGTERM). Embedding rows, and all else that a prediction needs, are in the "
@@ -362,6 +366,7 @@ FlagGroup WorkerGroup() {
       {
           {"--data-dir", "worker.data_dir", "RocksDB stores of the buffers"},
           {"--evaluation-log", "worker.evaluation_log",
+           "CSV file with a line for each batch: "
            "timestamp;partition;vectorClock;loss;fMeasure;accuracy;numTuplesSeen;rmse;prior_rmse;"
            "mae;r2;auc;pr_auc;calibration_error"},
           {"--repeat-interval", "worker.repeat_interval_s",

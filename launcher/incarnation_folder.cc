@@ -184,9 +184,10 @@ StatusOr<ProcessEnd> IncarnationFolder::ReadEnd() const {
 }
 
 Status IncarnationFolder::NotWritten(const std::string& name, const std::string& why) const {
-  return absl::FailedPreconditionError(
-      PathOf(name) + " is not as it was written (" + why + "); remove the folder " + path_ +
-      " when nothing of this process runs: it then counts as ended, how is not known");
+  return absl::FailedPreconditionError(PathOf(name) + " is not as it was written (" + why +
+                                       "); remove the folder " + path_ +
+                                       " when nothing of this process runs: it then counts as "
+                                       "ended with an unknown exit status, and is started again");
 }
 
 ProcessEnd EndOfNotBegun() {

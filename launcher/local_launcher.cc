@@ -128,9 +128,9 @@ Status LocalLauncher::Start(const ProcessOrder& order) {
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t first, folder_.FirstKept(name));
   if (order.incarnation() < first) {
     return absl::FailedPreconditionError(
-        "incarnation " + std::to_string(order.incarnation()) + " of " + name +
-        " is to be started, but by " + options_.run_dir + " those before " + std::to_string(first) +
-        " are over. If a newer MasterApp runs this job, stop this one; if the job's topics were "
+        "cannot start incarnation " + std::to_string(order.incarnation()) + " of " + name + ": " +
+        options_.run_dir + " says that all its incarnations before " + std::to_string(first) +
+        " have ended. If a newer MasterApp runs this job, stop this one; if the job's topics were "
         "deleted, stop its processes and begin a new job with another --job and --run-dir");
   }
   const IncarnationFolder folder = folder_.Incarnation(name, order.incarnation());

@@ -241,7 +241,8 @@ Status Master::ReadControl() {
   MILLRACE_RETURN_IF_ERROR(log_->Poll([this](Offset offset, std::string_view value) {
     const std::string refused = processor_->Fold(offset, value);
     if (refused.empty()) return;
-    spdlog::warn("control, offset {}: {}", int64_t{offset}, refused);
+    spdlog::warn("{}, offset {}: {}", MasterTopicName(config_.name(), MasterTopic::kControl),
+                 int64_t{offset}, refused);
   }));
   for (auto& [key, value] : processor_->TakeChanges()) pending_[key] = std::move(value);
   if (const uint64_t ticks = processor_->state().ticks(); ticks != ticks_) {

@@ -132,8 +132,7 @@ std::string MasterProcessor::Fold(Offset offset, std::string_view value) {
   const Status used = record.ok() ? Apply(*record) : record.status();
   if (used.ok()) return "";
   ++unusable_;
-  return "The record of control at offset " + std::to_string(int64_t{offset}) +
-         " is not used: " + std::string(TextOf(used));
+  return "record ignored: " + std::string(TextOf(used));
 }
 
 Status MasterProcessor::Apply(const ControlRecord& record) {

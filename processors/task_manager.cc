@@ -104,8 +104,8 @@ Status TaskManager::Finish(const TaskCommand::Result& result) {
   TaskState* task = OfLease(result.lease());
   if (task == nullptr) return absl::OkStatus();  // said again, or too late
   if (task->set() != result.set()) {
-    return BadTasks("a result of a task of the data set " + Printable(task->set()) + ", said of " +
-                    Printable(result.set()));
+    return BadTasks("a trainer reported a task of the data set " + Printable(task->set()) +
+                    " as one of " + Printable(result.set()));
   }
   if (!result.failed()) {
     Remove(TaskKeyOf(*task));

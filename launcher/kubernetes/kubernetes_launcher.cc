@@ -144,10 +144,9 @@ Status KubernetesLauncher::Start(const ProcessOrder& order) {
 
 Status KubernetesLauncher::Forgotten(const Pod& pod) const {
   return absl::FailedPreconditionError(absl::StrCat(
-      "incarnation ", pod.incarnation, " of ", ToText(pod.process),
-      " is to be started, but by the ConfigMap ", names_.Record(), " those before ",
-      FirstKept(pod.process),
-      " are over. If a newer MasterApp runs this job, stop this one; if the job's topics were "
+      "cannot start incarnation ", pod.incarnation, " of ", ToText(pod.process), ": the ConfigMap ",
+      names_.Record(), " says that all its incarnations before ", FirstKept(pod.process),
+      " have ended. If a newer MasterApp runs this job, stop this one; if the job's topics were "
       "deleted, begin a new job with another --job"));
 }
 
@@ -159,7 +158,10 @@ StatusOr<Pod> KubernetesLauncher::FindOrMake(const ProcessOrder& order) {
   if (answer.status == 409) {
     // Another master has made it, or this one, whose answer was lost.
     MILLRACE_ASSIGN_OR_RETURN(answer, api_->Ask("GET", "pods/" + name));
-    if (answer.status == 404) return absl::UnavailableError(name + " is there, and is not there");
+    if (answer.status == 404) {
+      return absl::UnavailableError("the API server said that the pod " + name +
+                                    " exists, and then that it does not");
+    }
   }
   if (!IsDone(answer)) return Unexpected(*api_, answer, "a new pod");
   MILLRACE_ASSIGN_OR_RETURN(Pod pod, ParsePod(answer.body));
@@ -308,8 +310,9 @@ Status KubernetesLauncher::WriteRecord(const std::string& process, uint64_t firs
     }
     if (is_new && answer.status == 404) return Unexpected(*api_, answer, "a new ConfigMap");
   }
-  return absl::UnavailableError(
-      absl::StrCat("the ConfigMap ", names_.Record(), " is written by others all the time"));
+  return absl::UnavailableError(absl::StrCat(
+      "the ConfigMap ", names_.Record(), " was changed by another client during each of ",
+      kMostWrites, " updates: check that only one MasterApp runs this job"));
 }
 
 }  // namespace millrace

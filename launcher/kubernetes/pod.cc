@@ -75,8 +75,9 @@ const Json* FindNamed(const std::vector<const Json*>& objects, const char* key,
 
 Status NoAnswer(std::string_view what) {
   return absl::FailedPreconditionError(
-      absl::StrCat("the answer is no ", std::string(what),
-                   ": something else than a Kubernetes API server answers, or in between"));
+      absl::StrCat("the response is not a valid ", std::string(what),
+                   ": --kubernetes-api is not the address of a Kubernetes API server, or a proxy "
+                   "in between has answered"));
 }
 
 StatusOr<Json> ParseObject(std::string_view text, std::string_view what) {

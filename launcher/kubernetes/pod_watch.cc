@@ -172,8 +172,8 @@ bool PodWatch::Take(std::string_view line, std::string& version, bool& is_expire
 void PodWatch::Failed(const Status& status) {
   if (absl::IsCancelled(status)) return;
   if (failures_ == 0) {
-    options_.say(absl::StrCat(status.message(),
-                              ". Until this is mended, it is not seen which processes end"));
+    options_.say(absl::StrCat(
+        status.message(), ". Until this is mended, MasterApp does not notice processes that end"));
   }
   if (!IsAway(status)) {
     const std::lock_guard lock(mutex_);

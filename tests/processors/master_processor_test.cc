@@ -265,7 +265,7 @@ TEST(MasterProcessor, SaysWhyARecordIsNotUsedAndCountsIt) {
   ControlRecord empty;
   empty.set_epoch(kEpoch);
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "at offset 1 is not used"},
+      {"", "record ignored: "},
       {"abc", "format version"},
       {Record(PlanOf({Group("worker", 2, 1)}), kEpoch + 1), "a command of job epoch 4, not 3"},
       {Record(ProcessPlan()), "a plan without a process"},

@@ -242,7 +242,7 @@ TEST(TaskManager, WhatItCannotUseIsAnErrorThatNamesTheSet) {
   EXPECT_THAT(std::string(tasks.Apply(TaskBegin(TaskSet())).message()), HasSubstr("100 data sets"));
   tasks.Get("worker-0", true, "s0");
   EXPECT_THAT(std::string(tasks.Apply(TaskResult(1, false, "s1")).message()),
-              HasSubstr("of the data set s0, said of s1"));
+              HasSubstr("of the data set s0 as one of s1"));
 }
 
 TEST(TaskManager, DealsOutNoMoreThanItMayKeep) {

@@ -66,6 +66,16 @@ class Manifests(unittest.TestCase):
         self.assertIn(("ServiceAccount", job["serviceAccountName"]), objects())
         self.assertTrue(job["automountServiceAccountToken"])
 
+    def test_start_a_master_again_but_for_exit_codes_that_say_not_to(self):
+        job = objects()["Job", "flights-master"]["spec"]
+        self.assertEqual(job["template"]["spec"]["restartPolicy"], "Never")  # or the policy is refused
+        by_code = {code: rule["action"] for rule in job["podFailurePolicy"]["rules"]
+                   for code in rule.get("onExitCodes", {}).get("values", [])}  # fmt: skip
+        self.assertEqual(by_code, {137: "Ignore", 2: "FailJob", 4: "FailJob", 130: "FailJob"})
+        first = job["podFailurePolicy"]["rules"][0]  # it ends with 130 when it is evicted, too
+        self.assertEqual((first["action"], first["onPodConditions"][0]["type"]),
+                         ("Ignore", "DisruptionTarget"))  # fmt: skip
+
     def test_have_a_volume_for_each_server(self):
         shards = int(re.search(r"^shards: (\d+)", (FOLDER / "flights.textproto").read_text(), re.M)[1])
         for rank in range(shards):
