@@ -236,7 +236,12 @@ Status KafkaTopicRun::Copy() {
   if (!options_.errors.empty()) outputs.push_back(options_.errors);
   MILLRACE_ASSIGN_OR_RETURN(
       writer_,
-      TopicWriter::Create({options_.kafka, options_.group, options_.input, outputs}, stop_));
+      TopicWriter::Create({.kafka = options_.kafka,
+                           .group = options_.group,
+                           .input = options_.input,
+                           .outputs = outputs,
+                           .warn = [this](const std::string& line) { display_.Warn(line); }},
+                          stop_));
   MILLRACE_ASSIGN_OR_RETURN(
       reader_, SourceReader::Create(
                    options_.kafka, options_.input, stop_,

@@ -22,7 +22,12 @@ std::string_view BytesOf(const std::optional<std::string>& bytes) {
 }  // namespace
 
 TopicWriter::TopicWriter(Options options, const std::atomic<bool>& stop)
-    : options_(std::move(options)), broker_retry_(stop, options_.kafka.broker_timeout_s) {}
+    : options_(std::move(options)),
+      broker_retry_(stop, options_.kafka.broker_timeout_s),
+      outcome_wait_(broker_retry_, {.topic = options_.outputs.front(),
+                                    .program = "Predictor",
+                                    .timeout_s = options_.kafka.broker_timeout_s,
+                                    .warn = options_.warn}) {}
 
 StatusOr<std::unique_ptr<TopicWriter>> TopicWriter::Create(Options options,
                                                            const std::atomic<bool>& stop) {
@@ -80,18 +85,18 @@ Status TopicWriter::Send(const std::string& topic, int32_t partition,
 
 Status TopicWriter::Commit(const std::map<int32_t, Offset>& positions) {
   MILLRACE_RETURN_IF_ERROR(Judge(Begin()));
-  const Status sent = broker_retry_.Run([&] {
+  const Status sent = outcome_wait_.Run([&] {
     return producer_->SendOffsets(options_.group, options_.input, positions, kTransactionCall);
   });
   MILLRACE_RETURN_IF_ERROR(Judge(sent));
   has_begun_ = false;
   return Judge(
-      broker_retry_.Run([this] { return producer_->CommitTransaction(kTransactionCall); }));
+      outcome_wait_.Run([this] { return producer_->CommitTransaction(kTransactionCall); }));
 }
 
 Status TopicWriter::Abort(bool waits) {
   const auto abort = [this] { return producer_->AbortTransaction(kTransactionCall); };
-  return Judge(waits ? broker_retry_.Run(abort) : abort());
+  return Judge(waits ? outcome_wait_.Run(abort) : abort());
 }
 
 Status TopicWriter::Judge(const Status& done) const {

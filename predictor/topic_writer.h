@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "base/types.h"
 #include "kafka/broker_retry.h"
 #include "kafka/options.h"
+#include "kafka/outcome_wait.h"
 #include "kafka/producer.h"
 #include "kafka/record_header.h"
 #include "predictor/record_scorer.h"
@@ -27,7 +29,9 @@ class TopicWriter {
     // The consumer group whose positions are committed, and the transactional id.
     std::string group;
     std::string input;                 // the topic that is read
-    std::vector<std::string> outputs;  // those that are written
+    std::vector<std::string> outputs;  // those that are written; the first gets the predictions
+    // Gets a line now and then while Kafka does not say whether a transaction was written.
+    std::function<void(const std::string& line)> warn = [](const std::string&) {};
   };
 
   // From now on no other Predictor of this group can write: what such a one had not committed is
@@ -41,7 +45,8 @@ class TopicWriter {
 
   // Errors, of Commit too. Aborted: nothing of the transaction was written, or nobody knows;
   // another TopicWriter finds out. FailedPrecondition, fenced: another Predictor has taken over.
-  // Cancelled: stopped while no broker was reachable. Others are final.
+  // Cancelled: stopped while no broker was reachable. Others are final, also that no broker
+  // answered within kafka.broker_timeout_s.
   Status Send(const std::string& topic, int32_t partition, const RecordScorer::Scored& record);
   // Commits what was sent since the last commit, and these positions, the next offset of a
   // partition of the input each: all of it, or nothing.
@@ -62,6 +67,7 @@ class TopicWriter {
 
   const Options options_;
   const BrokerRetry broker_retry_;
+  const OutcomeWait outcome_wait_;
   std::unique_ptr<KafkaProducer> producer_;
   bool has_begun_ = false;
   std::vector<RecordHeader> headers_;  // scratch

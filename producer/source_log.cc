@@ -23,18 +23,22 @@ constexpr double kUntilFullMs = 20;
 
 }  // namespace
 
-SourceLog::SourceLog(const JobConfig& config, const std::atomic<bool>& stop)
+SourceLog::SourceLog(const JobConfig& config, const std::atomic<bool>& stop, Warn warn)
     : kafka_(ToKafkaOptions(config)),
       transactional_id_(config.name() + "-source"),
       job_(TopicName(config.name(), Topic::kJob)),
       input_data_(TopicName(config.name(), Topic::kInputData)),
       dead_letters_(TopicName(config.name(), Topic::kDeadLetter)),
       stop_(stop),
-      broker_retry_(stop, config.broker_timeout_s()) {}
+      broker_retry_(stop, config.broker_timeout_s()),
+      outcome_wait_(broker_retry_, {.topic = input_data_,
+                                    .program = "TopicSource",
+                                    .timeout_s = config.broker_timeout_s(),
+                                    .warn = std::move(warn)}) {}
 
 StatusOr<std::unique_ptr<SourceLog>> SourceLog::Create(const JobConfig& config,
-                                                       const std::atomic<bool>& stop) {
-  std::unique_ptr<SourceLog> log(new SourceLog(config, stop));
+                                                       const std::atomic<bool>& stop, Warn warn) {
+  std::unique_ptr<SourceLog> log(new SourceLog(config, stop, std::move(warn)));
   MILLRACE_RETURN_IF_ERROR(log->Open());
   return log;
 }
@@ -108,7 +112,7 @@ Status SourceLog::WriteAll(const SourceBatch::Transaction& transaction) {
   if (transaction.state) {
     MILLRACE_RETURN_IF_ERROR(Send(job_, 0, kSourceStateKey, *transaction.state));
   }
-  return broker_retry_.Run([this] { return producer_->CommitTransaction(kTransactionCall); });
+  return outcome_wait_.Run([this] { return producer_->CommitTransaction(kTransactionCall); });
 }
 
 Status SourceLog::Write(const SourceBatch::Transaction& transaction) {

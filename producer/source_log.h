@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "base/status.h"
 #include "kafka/broker_retry.h"
 #include "kafka/options.h"
+#include "kafka/outcome_wait.h"
 #include "kafka/producer.h"
 #include "messages/job.pb.h"
 #include "messages/source.pb.h"
@@ -25,11 +27,14 @@ inline constexpr char kSourceStateKey[] = "source:state";
 // Used by one thread.
 class SourceLog {
  public:
+  using Warn = std::function<void(const std::string& line)>;
+
   // From now on no other source of this job can write: its transactional id is JOB-source. What
-  // such a source had not committed is aborted. Waits for a broker. `stop` outlives the log.
+  // such a source had not committed is aborted. Waits for a broker. `stop` outlives the log. `warn`
+  // gets a line now and then while Kafka does not say whether a transaction was written.
   // Errors: Cancelled; NotFound of a topic; PermissionDenied.
   static StatusOr<std::unique_ptr<SourceLog>> Create(const JobConfig& config,
-                                                     const std::atomic<bool>& stop);
+                                                     const std::atomic<bool>& stop, Warn warn);
 
   struct Found {
     std::optional<SourceState> state;  // none: no source has begun
@@ -40,13 +45,14 @@ class SourceLog {
 
   // Writes all of it, or nothing. Aborted: nothing was written, or nobody knows; another SourceLog
   // finds out. FailedPrecondition, fenced: another source has taken over. Cancelled: stopped while
-  // no broker was reachable. Others are final.
+  // no broker was reachable. Others are final, also that no broker answered within
+  // --broker-timeout.
   Status Write(const SourceBatch::Transaction& transaction);
 
   const std::string& input_data() const { return input_data_; }
 
  private:
-  SourceLog(const JobConfig& config, const std::atomic<bool>& stop);
+  SourceLog(const JobConfig& config, const std::atomic<bool>& stop, Warn warn);
   Status Open();
   StatusOr<std::optional<SourceState>> ReadJobState();
   Status Send(const std::string& topic, int32_t partition, std::string_view key,
@@ -60,6 +66,7 @@ class SourceLog {
   const std::string dead_letters_;
   const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;
+  const OutcomeWait outcome_wait_;
   std::unique_ptr<KafkaProducer> producer_;
 };
 

@@ -307,7 +307,9 @@ Status KafkaSource::Run() {
 
 // With one client: until the end, or an error.
 Status KafkaSource::Copy() {
-  MILLRACE_ASSIGN_OR_RETURN(log_, SourceLog::Create(config_, stop_));
+  MILLRACE_ASSIGN_OR_RETURN(
+      log_,
+      SourceLog::Create(config_, stop_, [this](const std::string& line) { display_.Warn(line); }));
   MILLRACE_ASSIGN_OR_RETURN(const SourceLog::Found found,
                             log_->Find(options_.topic, shape_, dealing_));
   if (found.ended) {

@@ -36,6 +36,12 @@ void MockCluster::Fail(Request request, std::initializer_list<rd_kafka_resp_err_
                                           errors.begin());
 }
 
+void MockCluster::Fail(Request request, rd_kafka_resp_err_t error, size_t times) {
+  const std::vector<rd_kafka_resp_err_t> errors(times, error);
+  rd_kafka_mock_push_request_errors_array(cluster_, static_cast<int16_t>(request), errors.size(),
+                                          errors.data());
+}
+
 void MockCluster::Forget(const std::string& topic) {
   rd_kafka_mock_topic_set_error(cluster_, topic.c_str(), RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
 }

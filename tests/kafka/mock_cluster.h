@@ -38,6 +38,7 @@ class MockCluster {
   void CreateTopic(const std::string& name, int partitions);
   // The next requests of a kind are answered with these errors.
   void Fail(Request request, std::initializer_list<rd_kafka_resp_err_t> errors);
+  void Fail(Request request, rd_kafka_resp_err_t error, size_t times);
   // Brokers do not know a topic that they have, or know it again.
   void Forget(const std::string& topic);
   void Remember(const std::string& topic);

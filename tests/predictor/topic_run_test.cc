@@ -181,6 +181,15 @@ TEST_F(TopicRunTest, AvroWaitsForARegistryThatIsAway) {
   EXPECT_EQ(Answers(1).at(0).value["probabilities"].size(), 3u);
 }
 
+TEST_F(TopicRunTest, ACommitThatIsNotAnsweredEndsTheRunWhenTheBrokerTimeoutSaysSo) {
+  cluster_.Fail(Request::kEndTransaction, RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS, 1000);
+  options_.kafka.broker_timeout_s = 1;
+  Send(0, "{}");
+  const Status status = RunToEnd();
+  EXPECT_TRUE(IsAway(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--broker-timeout is 1 s"));
+}
+
 TEST_F(TopicRunTest, TopicsThatAreNotThereAreNamedWithTheRemedy) {
   cluster_.Forget("answers");
   Status status = RunToEnd();
