@@ -11,6 +11,7 @@ namespace {
 
 constexpr char kFenced[] = "millrace/fenced";
 constexpr char kPermanent[] = "millrace/permanent";
+constexpr char kPending[] = "millrace/pending";
 
 Status Mark(Status status, const char* mark) {
   MILLRACE_CHECK(!status.ok());
@@ -25,6 +26,9 @@ bool IsFenced(const Status& status) { return status.GetPayload(kFenced).has_valu
 
 Status MarkPermanent(Status status) { return Mark(std::move(status), kPermanent); }
 bool IsPermanent(const Status& status) { return status.GetPayload(kPermanent).has_value(); }
+
+Status MarkPending(Status status) { return Mark(std::move(status), kPending); }
+bool IsPending(const Status& status) { return status.GetPayload(kPending).has_value(); }
 
 Status WithText(const Status& status, std::string_view text) {
   Status result(status.code(), absl::string_view(text.data(), text.size()));

@@ -16,6 +16,10 @@ bool IsFenced(const Status& status);
 Status MarkPermanent(Status status);
 bool IsPermanent(const Status& status);
 
+// Returns the error, marked as pending: nothing has failed so far, and a later call knows more.
+Status MarkPending(Status status);
+bool IsPending(const Status& status);
+
 // An error of this text with the code and the marks of `status`.
 Status WithText(const Status& status, std::string_view text);
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <limits>
 #include <map>
 #include <memory>
@@ -27,20 +28,26 @@ class SchemaCache {
 
   using Say = std::function<void(const std::string& line)>;
 
+  // Who calls Get() waits for the registry; or a thread of the cache does, one question at a time.
+  enum class Asking : uint8_t { kByTheCaller, kInBackground };
+
   // `fetch_reference` is asked for the schemas that others refer to. `say` gets a line for a schema
-  // whose records cannot be used, kMostLines in all. `now` is for tests.
+  // whose records cannot be used, kMostLines in all. `now` is for tests. In the background the
+  // destructor waits for the question that is under way.
   SchemaCache(Fetch fetch, FetchReference fetch_reference, Say say,
-              std::function<Time()> now = std::chrono::steady_clock::now)
+              std::function<Time()> now = std::chrono::steady_clock::now,
+              Asking asking = Asking::kByTheCaller)
       : fetch_(std::move(fetch)),
         fetch_reference_(std::move(fetch_reference)),
         say_(std::move(say)),
-        now_(std::move(now)) {}
+        now_(std::move(now)),
+        asking_(asking) {}
 
   // InvalidArgument, with the reason: the registry has no such schema, not one that can be used, or
   // not one that it refers to.
   // That it has none is believed for kUnknownFor: an id may reach a registry's copy after its
   // records. Others are those of Fetch, or FailedPrecondition: the answer is none of a registry.
-  // They are not kept.
+  // They are not kept. In the background Unavailable, marked as pending, until there is an answer.
   StatusOr<Schema> Get(uint32_t id);
 
   // Ids of registries are signed, in 32 bits. One above is not asked for, since the answer would
@@ -57,14 +64,25 @@ class SchemaCache {
     Time until;  // it is asked for again
   };
 
-  StatusOr<Schema> Ask(uint32_t id, Time* until);
+  struct Answer {
+    StatusOr<Schema> schema;
+    bool may_come = false;  // what is not there
+  };
+
+  Answer Ask(uint32_t id) const;
+  StatusOr<Schema> AskInBackground(uint32_t id);
+  StatusOr<Schema> Keep(uint32_t id, const Answer& answer);
 
   const Fetch fetch_;
   const FetchReference fetch_reference_;
   const Say say_;
   const std::function<Time()> now_;
+  const Asking asking_;
   int lines_ = 0;
   std::map<uint32_t, Entry> entries_;
+  uint32_t asked_ = 0;  // by the question that is under way
+  // Destroyed first: its thread uses the others.
+  std::future<Answer> question_;
 };
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Waits for a schema registry that is away.
+// Waits for a schema registry that has not answered yet, or is away.
 #pragma once
 
 #include <atomic>
@@ -22,9 +22,12 @@ class SchemaWait {
              std::chrono::milliseconds slice = std::chrono::milliseconds(100))
       : say_(std::move(say)), stop_(stop), slice_(slice) {}
 
-  // Calls `decode` until it returns anything but Unavailable, after .1 s, .2 s .. 5 s; in between
-  // `meanwhile`, whose error it returns. Cancelled if it is stopped.
+  // Calls `decode` until it returns anything but Unavailable, after .1 s, .2 s .. 5 s, and while it
+  // is marked as pending every kPendingSlice; in between `meanwhile`, whose error it returns.
+  // Cancelled if it is stopped.
   Status Run(const std::function<Status()>& decode, const std::function<Status()>& meanwhile);
+
+  static constexpr std::chrono::milliseconds kPendingSlice{2};
 
  private:
   const Say say_;

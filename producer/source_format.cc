@@ -1,5 +1,6 @@
 #include "producer/source_format.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -77,7 +78,8 @@ StatusOr<SourceFormat> SourceFormat::Create(const JobConfig& config, const Optio
                               SchemaRegistry::Create(options.registry));
     format.schemas_ = std::make_shared<SchemaCache>(
         [registry](uint32_t id) { return registry->Schema(id); },
-        [registry](const SchemaReference& reference) { return registry->Schema(reference); }, say);
+        [registry](const SchemaReference& reference) { return registry->Schema(reference); }, say,
+        std::chrono::steady_clock::now, SchemaCache::Asking::kInBackground);
   }
   return format;
 }

@@ -36,6 +36,8 @@ class SourceFormat {
   static StatusOr<SourceFormat> Create(const JobConfig& config, const Options& options,
                                        const SchemaCache::Say& say);
 
+  // Of a schema that the registry has not told yet all decoders return SchemaCache's error of
+  // questions in the background at once: SchemaWait calls them again.
   // Decodes the cells of encoder.required_columns(). InvalidArgument: --columns has not all of
   // them.
   StatusOr<CellDecoder> MakeDecoder(const FeatureEncoder& encoder) const;

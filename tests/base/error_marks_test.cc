@@ -12,6 +12,8 @@ TEST(ErrorMarks, AreOnTheErrorThatWasMarkedAndOnNoOther) {
   EXPECT_TRUE(IsFenced(MarkFenced(plain)));
   EXPECT_FALSE(IsPermanent(MarkFenced(plain)));
   EXPECT_TRUE(IsPermanent(MarkPermanent(plain)));
+  EXPECT_TRUE(IsPending(MarkPending(plain)));
+  EXPECT_FALSE(IsPending(plain));
   EXPECT_FALSE(IsFenced(absl::OkStatus()));
 }
 

@@ -181,6 +181,32 @@ TEST_F(TopicRunTest, AvroWaitsForARegistryThatIsAway) {
   EXPECT_EQ(Answers(1).at(0).value["probabilities"].size(), 3u);
 }
 
+TEST_F(TopicRunTest, AnswersToWhatWasReadBeforeDoNotWaitForARegistryThatHangs) {
+  std::atomic<bool> goes_on = false;
+  const char schema[] =
+      R"({"type": "record", "name": "R", "fields": [{"name": "a", "type": "double"}]})";
+  std::atomic<int> asked = 0;
+  std::atomic<std::chrono::steady_clock::time_point> hangs_since;
+  const auto registry = Registry([&]() -> HttpResponse {
+    if (asked++ > 0) {
+      hangs_since = std::chrono::steady_clock::now();
+      Until([&] { return goes_on.load(); });
+    }
+    return {.body = json{{"schema", schema}}.dump()};
+  });
+  // Together, and in one fetch: the second is met while the first is in no transaction yet.
+  Send(0, std::string("\0\0\0\0\7", 5) + AvroFloat(1.5));
+  Send(0, std::string("\0\0\0\0\10", 5) + AvroFloat(1.5));
+  options_.linger = std::chrono::milliseconds(500);
+  Start();
+  EXPECT_EQ(Answers(1).at(0).value["source"]["offset"], 0);
+  EXPECT_EQ(asked, 2);
+  // Nor did they wait until the question had taken as long as one may.
+  EXPECT_LT(std::chrono::steady_clock::now() - hangs_since.load(), seconds(9));
+  goes_on = true;
+  EXPECT_EQ(Answers(2).size(), 2u);
+}
+
 TEST_F(TopicRunTest, ACommitThatIsNotAnsweredEndsTheRunWhenTheBrokerTimeoutSaysSo) {
   cluster_.Fail(Request::kEndTransaction, RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS, 1000);
   options_.kafka.broker_timeout_s = 1;

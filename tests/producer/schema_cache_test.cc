@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <string>
 #include <vector>
+
+#include "base/error_marks.h"
 
 namespace millrace {
 namespace {
@@ -107,6 +111,32 @@ TEST_F(SchemaCacheTest, AsksForTheSchemasThatASchemaRefersTo) {
   EXPECT_TRUE(cache_.Get(7).ok());
   EXPECT_THAT(referred_, ElementsAre(SchemaReference{"e", 3}, SchemaReference{"e", 3},
                                      SchemaReference{"e", 3}));
+}
+
+TEST_F(SchemaCacheTest, KeepsNobodyWaitingWhoAsksInTheBackground) {
+  std::promise<StatusOr<std::string>> answer;
+  std::atomic<int> asked = 0;
+  SchemaCache cache(
+      [&](uint32_t) { return asked++ == 0 ? answer.get_future().get() : Answer("int"); }, nullptr,
+      [](const std::string&) {}, std::chrono::steady_clock::now,
+      SchemaCache::Asking::kInBackground);
+  // It would return only with the registry's answer, which comes later.
+  for (const uint32_t id : {7, 7, 8}) {
+    const Status status = cache.Get(id).status();
+    EXPECT_TRUE(absl::IsUnavailable(status) && IsPending(status)) << status;
+  }
+  answer.set_value(absl::UnavailableError("the registry is away"));
+  const auto settled = [&](uint32_t id) {
+    auto schema = cache.Get(id);
+    while (IsPending(schema.status())) schema = cache.Get(id);
+    return schema;
+  };
+  const Status away = settled(7).status();
+  EXPECT_EQ(away, absl::UnavailableError("the registry is away"));
+  EXPECT_TRUE(settled(7).ok());
+  EXPECT_TRUE(cache.Get(7).ok());
+  EXPECT_TRUE(settled(8).ok());
+  EXPECT_EQ(asked, 3);
 }
 
 TEST_F(SchemaCacheTest, RefusesIdsThatNoRegistryHasWithoutAsking) {

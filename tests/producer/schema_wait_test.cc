@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error_marks.h"
+
 namespace millrace {
 namespace {
 
@@ -50,6 +52,22 @@ TEST_F(SchemaWaitTest, SaysOnceThatARegistryIsAwayAndOnceThatItIsBack) {
   EXPECT_GE(meanwhile_, 5);
   EXPECT_THAT(said_, ElementsAre("the registry is away; records wait until it does",
                                  HasSubstr("answers again")));
+}
+
+TEST_F(SchemaWaitTest, GoesOnWithTheRestWhileTheRegistryIsAskedAndSaysNothing) {
+  int calls = 0;
+  const Status decoded = wait_.Run(
+      [&]() -> Status {
+        if (++calls > 5) return absl::OkStatus();
+        return MarkPending(absl::UnavailableError("not yet"));
+      },
+      [&] {
+        ++meanwhile_;
+        return error_;
+      });
+  EXPECT_TRUE(decoded.ok()) << decoded;
+  EXPECT_EQ(meanwhile_, 5);
+  EXPECT_THAT(said_, ElementsAre());
 }
 
 TEST_F(SchemaWaitTest, EndsWithTheErrorOfWhatIsDoneMeanwhile) {
