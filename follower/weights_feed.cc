@@ -46,6 +46,8 @@ StatusOr<ExportedModel> WeightsFeed::ToModel() const {
   MILLRACE_ASSIGN_OR_RETURN(ExportedModel model,
                             model_.Export(weights, parts_.front().weights->moments()));
   model.description.set_created_ms(sent_ms());
+  model.description.set_rows(parts_.front().weights->rows_trained());
+  model.description.set_clock(parts_.front().weights->clock());
   return model;
 }
 

@@ -34,9 +34,9 @@ class WeightsFeed {
   // When the oldest part of the weights was sent. REQUIRES missing() == 0.
   int64_t sent_ms() const;
 
-  // The model that the weights are; created_ms is sent_ms(). What the feed does not say (rows,
-  // clock, figures) is not in its description. REQUIRES missing() == 0. DataLoss: they are no
-  // numbers.
+  // The model that the weights are; created_ms is sent_ms(), rows and clock are those of shard 0's
+  // part. What the feed does not say (the figures) is not in its description. REQUIRES missing() ==
+  // 0. DataLoss: they are no numbers.
   StatusOr<ExportedModel> ToModel() const;
 
  private:

@@ -506,7 +506,11 @@ StatusOr<std::string> ServerProcessor::SharedAnswer(uint64_t version,
   SetSender(options_, message);
   message.set_version(version);
   message.set_min_clock(MinClockToTell());
-  if (options_.shard == 0) ToProto(moments_, *message.mutable_moments());
+  if (options_.shard == 0) {
+    ToProto(moments_, *message.mutable_moments());
+    message.set_rows_trained(rows_trained_);
+    message.set_clock(clocks_.Furthest());
+  }
   std::optional<WorkerId> last;
   for (const WorkerId worker : workers) {
     MILLRACE_CHECK(!last || *last < worker);

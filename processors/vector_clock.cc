@@ -38,12 +38,17 @@ void VectorClock::Leave(WorkerId worker) {
   MILLRACE_CHECK(!entry.left);
   present_.erase({entry.clock, worker});
   entry.left = true;
+  furthest_left_ = std::max(furthest_left_, entry.clock);
 }
 
 void VectorClock::Set(WorkerId worker, Entry entry) {
   Entry& now = EntryOf(worker);
   if (!now.left) present_.erase({now.clock, worker});
-  if (!entry.left) present_.emplace(entry.clock, worker);
+  if (entry.left) {
+    furthest_left_ = std::max(furthest_left_, entry.clock);
+  } else {
+    present_.emplace(entry.clock, worker);
+  }
   now = entry;
 }
 

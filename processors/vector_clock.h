@@ -1,6 +1,7 @@
 // The clock of each worker, as the server counts it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -39,10 +40,11 @@ class VectorClock {
   // REQUIRES a member.
   void Set(WorkerId worker, Entry entry);
 
-  // Over the members that have not left; empty when all have left. These functions take constant
-  // time.
+  // Over the members that have not left; empty when all have left. Both take constant time.
   std::optional<Clock> Min() const;
   std::optional<Clock> Max() const;
+  // The highest that a member has or had when it left. Takes constant time.
+  Clock Furthest() const { return std::max(Max().value_or(Clock(0)), furthest_left_); }
   // Those whose clock is in (after, last], ascending. Takes time for them only, and logarithmic
   // time to find them.
   std::vector<WorkerId> PresentIn(Clock after, Clock last) const;
@@ -61,6 +63,7 @@ class VectorClock {
 
   std::map<WorkerId, Entry> entries_;
   std::set<std::pair<Clock, WorkerId>> present_;  // the members that have not left
+  Clock furthest_left_ = 0;                       // of those that have
 };
 
 }  // namespace millrace

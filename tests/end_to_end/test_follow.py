@@ -115,6 +115,8 @@ class OnABroker(topology.OnABroker):
         by_folder = Predictor(job.folder, "--model", self.exported(job))
         self.addCleanup(by_folder.end)
         self.assertEqual(predictor.predict(), by_folder.predict())
+        for each in ("rows", "clock"):
+            self.assertEqual(predictor.model()["model"][each], by_folder.model()["model"][each])
         self.assertEqual(
             self.scored(job, "--follow", "--brokers", self.broker.address, "--job", job.name),
             self.scored(job, "--model", self.exported(job)))  # fmt: skip

@@ -82,6 +82,10 @@ TEST_P(EveryJobWithoutRows, IsInItsFeedTheModelThatItsSnapshotExports) {
     EXPECT_EQ(ours.frequencies().DebugString(), theirs.frequencies().DebugString());
     EXPECT_EQ(ours.has_frequencies(), theirs.has_frequencies());
     EXPECT_EQ(ours.job(), "job");
+    EXPECT_EQ(ours.rows(), theirs.rows());
+    EXPECT_GT(ours.rows(), 0u);
+    EXPECT_EQ(ours.clock(), theirs.clock());
+    EXPECT_GT(ours.clock(), 0u);
     const ModelScorer scorer(*std::move(followed));
     const std::vector<Row> rows = job.SomeRows();
     const std::vector<const Row*> pointers = Pointers(rows);
@@ -104,6 +108,22 @@ TEST(WeightsFeed, HasAModelWhenEachShardHasSentItsPartAndIsAsOldAsTheOldestPart)
   EXPECT_EQ(feed.ToModel()->description.created_ms(), 1000);
   EXPECT_TRUE(Send(feed, 0, WithVersion(job.FeedBody(0, 7), 8), 2000).value_or(false));
   EXPECT_EQ(feed.ToModel()->description.created_ms(), 1001);
+}
+
+TEST(WeightsFeed, SaysHowManyRowsTheWeightsThatItHasWereTrainedOn) {
+  const TrainedJob job({"Softmax", 3, false, SendGradients}, 2);
+  WeightsFeed feed = FullFeedOf(job, 5);
+  SharedWeights newer;
+  ASSERT_TRUE(newer.ParseFromString(job.FeedBody(0, 6)));
+  newer.set_rows_trained(1000);
+  newer.set_clock(50);
+  ASSERT_TRUE(Send(feed, 0, newer.SerializeAsString()).value_or(false));
+  // Other shards do not count rows.
+  ASSERT_TRUE(Send(feed, 1, job.FeedBody(1, 6)).value_or(false));
+  // What is older than its weights is not told of them.
+  ASSERT_FALSE(Send(feed, 0, job.FeedBody(0, 4)).value_or(true));
+  EXPECT_EQ(feed.ToModel()->description.rows(), 1000u);
+  EXPECT_EQ(feed.ToModel()->description.clock(), 50u);
 }
 
 TEST(WeightsFeed, TakesNoOlderWeightsOfAServerThatWasReplaced) {

@@ -32,6 +32,20 @@ TEST(VectorClockTest, AdvancesOnlyTheNamedWorker) {
   EXPECT_EQ(clocks.Staleness(), 2u);
 }
 
+TEST(VectorClockTest, TheFurthestMayBeOneThatHasLeft) {
+  VectorClock clocks(3);
+  EXPECT_EQ(clocks.Furthest(), 0u);
+  clocks.Set(0, {2, false});
+  EXPECT_EQ(clocks.Furthest(), 2u);
+  clocks.Set(1, {7, true});
+  EXPECT_EQ(clocks.Furthest(), 7u);
+  clocks.Set(0, {9, false});
+  clocks.Leave(0);
+  EXPECT_EQ(clocks.Furthest(), 9u);
+  clocks.Set(2, {10, false});
+  EXPECT_EQ(clocks.Furthest(), 10u);
+}
+
 TEST(VectorClockTest, AMemberThatLeftKeepsItsClockButIsInNoMinimumOrMaximum) {
   VectorClock clocks(3);
   clocks.Set(0, {1, false});
