@@ -1,13 +1,14 @@
 // CsvProducer: streams a CSV into a job's topic of rows.
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <atomic>
 #include <memory>
 #include <string>
 
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "apps/run_setup.h"
+#include "base/interruptible_output.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "job/stop_signal.h"
 #include "producer/job_draft.h"
@@ -73,11 +74,10 @@ Status TakeBinEdges(const std::string& snapshot, FeatureSpec& spec) {
 }
 
 Status Describe(const std::string& path, const JobConfig& config) {
-  const StatusOr<std::string> draft = DraftJob(path, config, StopOnSignals());
+  const std::atomic<bool>& stop = StopOnSignals();
+  const StatusOr<std::string> draft = DraftJob(path, config, stop);
   MILLRACE_RETURN_IF_ERROR(NotOfUsage(draft.status()));
-  const bool written = std::fputs(draft->c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  return written ? absl::OkStatus()
-                 : absl::UnavailableError("the job file cannot be written to standard output");
+  return InterruptibleOutput::OfStdout(stop).Write(*draft);
 }
 
 struct Flags {

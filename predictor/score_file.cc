@@ -1,7 +1,7 @@
 #include "predictor/score_file.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
@@ -13,7 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
-#include "base/file_error.h"
+#include "base/check.h"
+#include "base/interruptible_output.h"
 #include "features/csv_columns.h"
 #include "features/number.h"
 #include "features/quoted_value.h"
@@ -30,42 +31,42 @@ namespace {
 // which is written to as it is.
 class Output {
  public:
-  static StatusOr<Output> Open(const std::string& path) {
-    if (path == "-") return Output("standard output", std::nullopt, nullptr);
+  // true in `stop`: see InterruptibleOutput. Outlives the output.
+  static StatusOr<Output> Open(const std::string& path, const std::atomic<bool>& stop) {
+    if (path == "-") return Output(std::nullopt, nullptr, InterruptibleOutput::OfStdout(stop));
     std::error_code error;
     const std::filesystem::file_status there = std::filesystem::status(path, error);
     const bool is_special = std::filesystem::exists(there) &&
                             !std::filesystem::is_regular_file(there) &&
                             !std::filesystem::is_directory(there);
     if (is_special) {
-      File special(std::fopen(path.c_str(), "wb"));
-      if (special == nullptr) return CannotWrite(path, errno);
-      return Output(path, std::nullopt, std::move(special));
+      MILLRACE_ASSIGN_OR_RETURN(const int fd, OpenInterruptibly(path, stop));
+      File special(fdopen(fd, "wb"));
+      MILLRACE_CHECK(special != nullptr);
+      return Output(std::nullopt, std::move(special), InterruptibleOutput(fd, path, stop));
     }
     MILLRACE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-    return Output(path, std::move(file), nullptr);
+    return Output(std::move(file), nullptr, std::nullopt);
   }
 
   Status Append(std::string_view text) {
-    if (file_) return file_->Append(text);
-    const bool written = std::fwrite(text.data(), 1, text.size(), stream()) == text.size();
-    return written ? absl::OkStatus() : CannotWrite(name_, errno);
+    return file_ ? file_->Append(text) : stream_->Write(text);
   }
-  Status Finish() {
-    if (file_) return file_->Commit();
-    return std::fflush(stream()) == 0 ? absl::OkStatus() : CannotWrite(name_, errno);
-  }
+  Status Finish() { return file_ ? file_->Commit() : absl::OkStatus(); }
 
  private:
-  Output(std::string name, std::optional<AtomicFile> file, File special)
-      : name_(std::move(name)), file_(std::move(file)), special_(std::move(special)) {}
+  Output(std::optional<AtomicFile> file, File special, std::optional<InterruptibleOutput> stream)
+      : file_(std::move(file)), special_(std::move(special)), stream_(std::move(stream)) {}
 
-  std::FILE* stream() const { return special_ != nullptr ? special_.get() : stdout; }
-
-  std::string name_;
   std::optional<AtomicFile> file_;
-  File special_;
+  File special_;                               // closes what is no standard output
+  std::optional<InterruptibleOutput> stream_;  // without file_
 };
+
+const std::atomic<bool>& StopOf(const ScoreFileOptions& options) {
+  static const std::atomic<bool> never = false;
+  return options.csv.stop != nullptr ? *options.csv.stop : never;
+}
 
 // `added`: the columns that the output has behind those of the file.
 Status CheckNewColumns(const std::vector<std::string>& added, const CsvFile& file) {
@@ -288,7 +289,7 @@ StatusOr<FileScores> ScoreFile(std::shared_ptr<const ModelScorer> model, const s
   std::vector<std::string> added = text.columns();
   if (contributions) std::ranges::copy(contributions->columns(), std::back_inserter(added));
   MILLRACE_RETURN_IF_ERROR(CheckNewColumns(added, *file));
-  MILLRACE_ASSIGN_OR_RETURN(Output out, Output::Open(output));
+  MILLRACE_ASSIGN_OR_RETURN(Output out, Output::Open(output, StopOf(options)));
   FileScorer rows(std::move(scorer), std::move(challenger), std::move(contributions),
                   std::move(text), *file, std::move(columns), out, rejects);
   MILLRACE_RETURN_IF_ERROR(rows.WriteHeader(added));

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/file_error.h"
+#include "base/interruptible_output.h"
 #include "base/private_file.h"
 #include "kafka/consumer.h"
 #include "kafka/wakeup.h"
@@ -56,7 +57,8 @@ class Watcher {
       : options_(options),
         stop_(stop),
         topic_(TopicName(options.job, Topic::kMetrics)),
-        style_(StyleOfTerminal()) {}
+        style_(StyleOfTerminal()),
+        output_(InterruptibleOutput::OfStdout(stop)) {}
 
   StatusOr<JobState::Kind> Run() {
     MILLRACE_RETURN_IF_ERROR(OpenFiles());
@@ -274,16 +276,16 @@ class Watcher {
       next_show_ = now + kPlainEvery;
       const std::string line = options_.json ? StatusJson(job_, options_.job, State(), false)
                                              : PlainLine(job_, State(), SilentSeconds()) + "\n";
-      shown = std::fputs(line.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+      shown = output_.Write(line).ok();
     }
     // Whoever read it is gone: as good as Ctrl-C.
     return shown ? absl::OkStatus() : absl::CancelledError("standard output was closed");
   }
 
-  void ShowResult(const JobState& state) const {
+  // (Who stopped it may not read it any more.)
+  void ShowResult(const JobState& state) {
     if (options_.json) {
-      std::fputs(StatusJson(job_, options_.job, state, options_.once).c_str(), stdout);
-      std::fflush(stdout);
+      output_.Write(StatusJson(job_, options_.job, state, options_.once)).IgnoreError();
       return;
     }
     ScreenOptions screen = Screen();
@@ -294,17 +296,19 @@ class Watcher {
                                     .style = style_,
                                     .width = screen.columns,
                                     .cut = screen.cut};
+    std::string text;
     for (const std::string& line :
          options_.once ? RenderScreen(job_, screen) : SummaryTable(job_, summary)) {
-      std::printf("%s\n", line.c_str());
+      text += line + "\n";
     }
-    std::fflush(stdout);
+    output_.Write(text).IgnoreError();
   }
 
   const WatchOptions& options_;
   const std::atomic<bool>& stop_;
   const std::string topic_;
   const Style style_;
+  InterruptibleOutput output_;
 
   Wakeup wakeup_;
   std::unique_ptr<PartitionConsumer> consumer_;

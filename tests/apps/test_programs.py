@@ -1,12 +1,15 @@
 """The programs on a machine without a Kafka: help, wrong usage, wrong input, waiting."""
 
+import contextlib
 import gzip
 import os
 import pathlib
+import select
 import signal
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 PROGRAMS = pathlib.Path(os.environ["MILLRACE_PROGRAMS"]).resolve()
@@ -16,6 +19,42 @@ ALL = ["CsvProducer", "TopicSource", "ServerApp", "WorkerApp", "MasterApp", "Wat
 def run(program, *words, **options):
     return subprocess.run([PROGRAMS / program, *map(str, words)], text=True, timeout=30,
                           stdin=subprocess.DEVNULL, capture_output=True, check=False, **options)
+
+
+def catches_interrupts(process):
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGINT - 1) & 1)
+
+
+class UnreadPipe:
+    """A pipe whose reader is there, and reads nothing."""
+
+    def __enter__(self):
+        self.reader, self.end = os.pipe()
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.reader)
+        os.close(self.end)
+
+    def fill(self):
+        # By a description of its own: the program gets the pipe as pipes come.
+        writer = os.open(f"/proc/self/fd/{self.end}", os.O_WRONLY | os.O_NONBLOCK)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"." * 4096)
+        os.close(writer)
+
+    def is_full(self):
+        """Whether who writes to it waits."""
+        writable = select.select([], [self.end], [], 0)[1]
+        return not writable
+
+    def text(self):
+        """What stands in it."""
+        is_there = select.select([self.reader], [], [], 0)[0]
+        return os.read(self.reader, 1 << 20).decode() if is_there else ""
 
 
 def unused_port():
@@ -366,6 +405,39 @@ class Programs(unittest.TestCase):
                 self.assertIn(self.nobody, process.stderr.readline())  # so it waits
                 process.send_signal(sig)
                 self.assertEqual(process.wait(timeout=60), 130)
+
+    def assert_one_signal_ends(self, words, is_ready, stdout):
+        process = subprocess.Popen([*map(str, words)], cwd=self.folder, stdout=stdout, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + 60
+        while not (catches_interrupts(process) and is_ready()):
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=20), 130)
+
+    def test_one_signal_ends_who_writes_for_a_reader_that_has_stopped_reading(self):
+        model = pathlib.Path(__file__).resolve().parent / "model"
+        rows = self.csv("distance,temp,carrier\n" + "1400,39.02,UA\n" * 20_000)
+        with UnreadPipe() as pipe:  # it blocks in the middle of its rows
+            self.assert_one_signal_ends([PROGRAMS / "Predictor", "--model", model, "--input", rows, "--output", "-"],
+                                        pipe.is_full, pipe.end)
+        with UnreadPipe() as pipe:  # its last words have no room
+            pipe.fill()
+            self.assert_one_signal_ends([PROGRAMS / "Watch", "--brokers", self.nobody], pipe.is_full, pipe.end)
+
+    def test_what_is_read_late_is_lost_by_no_signal(self):
+        with UnreadPipe() as pipe:
+            process = subprocess.Popen([PROGRAMS / "Watch", "--brokers", self.nobody, "--json"],
+                                       stdout=pipe.end, stderr=subprocess.DEVNULL)
+            self.addCleanup(process.kill)
+            while not catches_interrupts(process):
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=20), 130)
+            self.assertTrue(pipe.text().startswith("{"))
 
     def test_who_asks_too_early_for_a_snapshot_by_a_signal_ends_no_server(self):
         process = subprocess.Popen([PROGRAMS / "ServerApp", "--brokers", self.nobody],
