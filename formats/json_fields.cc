@@ -23,13 +23,21 @@ using simdjson::ondemand::value;
 
 std::string Quoted(std::string_view name) { return absl::StrCat("'", Printable(name), "'"); }
 
+std::vector<std::string> WithLast(std::vector<std::string> names, const std::string& last) {
+  if (!last.empty()) names.push_back(last);
+  return names;
+}
+
 }  // namespace
 
 // Errors of the parser are codes, which become a Status once, in ForEach.
 class JsonFields::Reader {
  public:
-  Reader(std::vector<std::string> names, char decimal_sign, Absent absent)
-      : names_(std::move(names)),
+  Reader(std::vector<std::string> names, char decimal_sign, Absent absent,
+         const std::string& verbatim)
+      : names_(WithLast(std::move(names), verbatim)),
+        verbatim_(verbatim.empty() ? names_.size() : names_.size() - 1),
+        twin_of_verbatim_(names_.size()),
         decimal_sign_(decimal_sign),
         absent_(absent),
         fields_(names_.size()),
@@ -37,8 +45,9 @@ class JsonFields::Reader {
         seen_in_(names_.size()) {
     for (size_t i = 0; i < names_.size(); ++i) {
       const std::string& name = names_[i];
-      const bool inserted = positions_.emplace(name, i).second;
-      MILLRACE_CHECK(inserted);
+      const auto [found, inserted] = positions_.emplace(name, i);
+      MILLRACE_CHECK(inserted || i == verbatim_);
+      if (!inserted) twin_of_verbatim_ = found->second;
       for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
         parents_.insert(name.substr(0, dot));
       }
@@ -165,16 +174,29 @@ class JsonFields::Reader {
           absl::InvalidArgumentError(absl::StrCat(Quoted(names_[position]), " is there twice"));
       return simdjson::SUCCESS;
     }
-    std::string_view& field = fields_[position];
     json_type type = json_type::null;
     if (const auto error = item.type().get(type)) return error;
+    std::string_view& field = fields_[position];
+    if (const auto error = ReadCell(item, type, names_[position], &field, status)) return error;
+    if (position == twin_of_verbatim_) {
+      fields_[verbatim_] = field;
+      seen_in_[verbatim_] = row_;
+    }
+    const bool needs_sign = type == json_type::number && decimal_sign_ != '.';
+    if (needs_sign && position != verbatim_) field = WithSign(field, &numbers_[position]);
+    return simdjson::SUCCESS;
+  }
+
+  // As it stands there.
+  static Error ReadCell(value& item, json_type type, const std::string& name,
+                        std::string_view* cell, Status* status) {
+    std::string_view& field = *cell;
     switch (type) {
       case json_type::string:
         return item.get_string().get(field);
       case json_type::number: {
         field = item.raw_json_token();
         field = field.substr(0, field.find_last_not_of(" \t\r\n") + 1);
-        if (decimal_sign_ != '.') field = WithSign(field, &numbers_[position]);
         return item.get_double().error();  // looks whether it is one
       }
       case json_type::boolean: {
@@ -193,9 +215,9 @@ class JsonFields::Reader {
       case json_type::object:
         break;
     }
-    *status = absl::InvalidArgumentError(absl::StrCat(
-        Quoted(names_[position]), " is an ", type == json_type::array ? "array" : "object",
-        "; a cell is a string, a number, true, false or null"));
+    *status = absl::InvalidArgumentError(
+        absl::StrCat(Quoted(name), " is an ", type == json_type::array ? "array" : "object",
+                     "; a cell is a string, a number, true, false or null"));
     return simdjson::SUCCESS;
   }
 
@@ -217,6 +239,8 @@ class JsonFields::Reader {
   }
 
   const std::vector<std::string> names_;
+  const size_t verbatim_;    // the position of the field whose numbers stand as they came, or none
+  size_t twin_of_verbatim_;  // that of the same name, or none
   absl::flat_hash_map<std::string, size_t> positions_;  // of names
   absl::flat_hash_set<std::string> parents_;            // what a name has before one of its dots
   const char decimal_sign_;
@@ -230,8 +254,9 @@ class JsonFields::Reader {
   simdjson::ondemand::parser parser_;
 };
 
-JsonFields::JsonFields(std::vector<std::string> names, char decimal_sign, Absent absent)
-    : reader_(std::make_unique<Reader>(std::move(names), decimal_sign, absent)) {}
+JsonFields::JsonFields(std::vector<std::string> names, char decimal_sign, Absent absent,
+                       const std::string& verbatim)
+    : reader_(std::make_unique<Reader>(std::move(names), decimal_sign, absent, verbatim)) {}
 JsonFields::~JsonFields() = default;
 JsonFields::JsonFields(JsonFields&& other) noexcept = default;
 

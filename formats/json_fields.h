@@ -29,9 +29,10 @@ class JsonFields {
     kMarked,  // the same, without a place (data() is null), by which it can be told from others
   };
 
-  // `names` are distinct.
+  // `names` are distinct. `verbatim`: names one more field behind them, which may be one of them,
+  // too; its numbers have the decimal sign that stands there. Empty: there is none.
   explicit JsonFields(std::vector<std::string> names, char decimal_sign = '.',
-                      Absent absent = Absent::kError);
+                      Absent absent = Absent::kError, const std::string& verbatim = "");
   ~JsonFields();
   JsonFields(JsonFields&&) noexcept;
   JsonFields& operator=(JsonFields&&) = delete;

@@ -54,10 +54,10 @@ Status ForEachLine(std::string_view body, const std::function<Status(std::string
 // Labels of a request, which count when all of it has been read.
 class ReceivedLabels {
  public:
-  Status Add(std::span<const std::string_view> id_and_label, FeatureEncoder& encoder) {
-    const std::string_view id = TrimSpaces(id_and_label[0]);
+  Status Add(std::span<const std::string_view> label_and_id, FeatureEncoder& encoder) {
+    const std::string_view id = TrimSpaces(label_and_id[1]);
     if (id.empty()) return absl::InvalidArgumentError("the id is empty");
-    const std::string_view cells[] = {id_and_label[1], ""};
+    const std::string_view cells[] = {label_and_id[0], ""};
     MILLRACE_RETURN_IF_ERROR(encoder.Encode(cells, &row_));
     ids_ += id;
     labels_.push_back({ids_.size(), row_.label, row_.target});
@@ -109,8 +109,7 @@ struct Challenger::Lane {
   std::string model_features;
   FeatureSpec label;
   ChallengerScorer scorer;
-  JsonFields fields;  // the challenger's columns, and the id if it is none of them
-  size_t id_position = 0;
+  JsonFields fields;  // the challenger's columns, and the id as it stands there
   std::vector<Pending> pending{};
   size_t next_row = 0;  // of the request
   uint64_t compared = 0;
@@ -157,14 +156,12 @@ StatusOr<std::unique_ptr<Challenger::Lane>> Challenger::MakeLane(
                      " is the label: name the column that tells rows apart"));
   }
   std::vector<std::string> names(scorer.rows().columns().begin(), scorer.rows().columns().end());
-  const auto id = static_cast<size_t>(std::ranges::find(names, options_.id_column) - names.begin());
-  if (id == names.size()) names.push_back(options_.id_column);
-  JsonFields fields(std::move(names), DecimalSign(theirs), JsonFields::Absent::kMarked);
+  JsonFields fields(std::move(names), DecimalSign(theirs), JsonFields::Absent::kMarked,
+                    options_.id_column);
   return std::make_unique<Lane>(Lane{.model_features = model.features_key(),
                                      .label = LabelSpec(model),
                                      .scorer = std::move(scorer),
-                                     .fields = std::move(fields),
-                                     .id_position = id});
+                                     .fields = std::move(fields)});
 }
 
 StatusOr<std::unique_ptr<Challenger::Lane>> Challenger::TakeLane(const ModelScorer& model) {
@@ -229,7 +226,7 @@ void Challenger::ReadRows(const Answered& answered, Lane& lane) {
 }
 
 Status Challenger::AddRow(std::span<const std::string_view> cells, Lane& lane) {
-  const std::string_view id = TrimSpaces(cells[lane.id_position]);
+  const std::string_view id = TrimSpaces(cells.back());
   if (id.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("a row has no id (", QuotedValue(options_.id_column), ")"));
@@ -285,7 +282,8 @@ StatusOr<std::string> Challenger::TakeLabels(std::string_view body, bool is_line
     return absl::FailedPreconditionError("the model's label is the column of the ids now");
   }
   MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder encoder, FeatureEncoder::Create(spec));
-  JsonFields fields({options_.id_column, spec.label()}, DecimalSign(spec));
+  JsonFields fields({spec.label()}, DecimalSign(spec), JsonFields::Absent::kError,
+                    options_.id_column);
   ReceivedLabels labels;
   const auto read = [&](std::string_view text) {
     return fields

@@ -31,7 +31,8 @@ class Challenger {
       std::function<std::string(const EvaluationSums& sums, const FeatureSpec& features)>;
 
   struct Options {
-    // The member of a row, named as a column is, by whose value a label names the row.
+    // The member of a row, named as a column is, by whose value a label names the row. Ids are
+    // text: as it stands there, whatever decimal signs the models have.
     std::string id_column;
     size_t most_waiting_bytes = size_t{64} << 20;  // of rows whose label has not come
     FiguresText figures;

@@ -66,6 +66,24 @@ TEST(JsonFields, HaveNumbersWithTheDecimalSignOfTheModelsFiles) {
   EXPECT_THAT(result.rows, ElementsAre(ElementsAre("1,234", "1.234")));
 }
 
+TEST(JsonFields, MayHaveOneMoreWhoseNumbersStandAsTheyCame) {
+  std::vector<std::string> seen;
+  const auto take = [&](std::span<const std::string_view> fields) {
+    seen.assign(fields.begin(), fields.end());
+    return absl::OkStatus();
+  };
+  JsonFields other({"a"}, ',', JsonFields::Absent::kError, "id");
+  ASSERT_TRUE(other.ForEach(R"({"id": 7.50, "a": 1.5})", take).ok());
+  EXPECT_THAT(seen, ElementsAre("1,5", "7.50"));
+  EXPECT_FALSE(other.ForEach(R"({"a": 1.5})", take).ok());
+  EXPECT_FALSE(other.ForEach(R"({"id": 1, "a": 1.5, "id": 2})", take).ok());
+  JsonFields same({"a", "b"}, ',', JsonFields::Absent::kMarked, "a");
+  ASSERT_TRUE(same.ForEach(R"([{"a": 7.50, "b": 1.5}])", take).ok());
+  EXPECT_THAT(seen, ElementsAre("7,50", "1,5", "7.50"));
+  ASSERT_TRUE(same.ForEach(R"({"b": 1.5})", take).ok());
+  EXPECT_THAT(seen, ElementsAre("", "1,5", ""));
+}
+
 TEST(JsonFields, HaveTheirEscapesReplaced) {
   const Result result = Read({"a\nb"}, R"({"a\u000ab": "\u00e9\t\"x\" \ud83d\ude00"})");
   ASSERT_TRUE(result.status.ok()) << result.status;

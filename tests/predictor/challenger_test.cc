@@ -330,6 +330,38 @@ TEST_F(ChallengerTest, TakesAColumnOfTheModelsForTheIdToo) {
             R"({"labels":1,"unknown":0})");
 }
 
+TEST_F(ChallengerTest, TakesIdsAsTheyStandWhateverDecimalSignsTheModelsHave) {
+  const std::string row = R"({"id":7.5,"a":1,"b":null,"c":"x","u":7.25,"v":"8"})";
+  const std::string text_row = R"({"id":"7,5","a":1,"b":null,"c":"x","u":7.25,"v":"8"})";
+  for (const auto& [of_model, of_challenger] : {std::pair(true, false), std::pair(false, true)}) {
+    ExportedModel model = SomeModel();
+    ExportedModel challenger = OtherModel();
+    model.description.mutable_features()->set_decimal_comma(of_model);
+    challenger.description.mutable_features()->set_decimal_comma(of_challenger);
+    Start(std::move(model), std::move(challenger));
+    Predict(row);
+    Predict(text_row);
+    EXPECT_EQ(Figures()["waiting"], 2);
+    EXPECT_EQ(Label(R"({"id": 7.5, "y": "class 1"})")["labels"], 1) << of_model;
+    EXPECT_EQ(Label(R"({"id": "7,5", "y": "class 1"})")["labels"], 1) << of_model;
+    Predict(row);
+    EXPECT_EQ(Label(R"({"id": "7.5", "y": "class 1"})")["labels"], 1) << of_model;
+  }
+  // Also if the id is a column of the challenger, which reads it as its number.
+  challengers_.Give([&] {
+    ExportedModel model = OtherModel();
+    model.description.mutable_features()->set_decimal_comma(true);
+    return model;
+  }());
+  auto made = Challenger::Create(models_, challengers_, {.id_column = "u", .figures = SumsText});
+  ASSERT_TRUE(made.ok()) << made.status();
+  const PredictionService service(models_, {.challenger = made->get()});
+  const HttpRequest request = {.method = "POST", .path = "/predict", .body = row};
+  ASSERT_EQ(service.Answer(request).status, 200);
+  EXPECT_EQ(*(*made)->TakeLabels(R"({"u": 7.25, "y": "class 1"})", false),
+            R"({"labels":1,"unknown":0})");
+}
+
 TEST_F(ChallengerTest, WaitsForAModel) {
   challengers_.Give(OtherModel());
   auto made = Challenger::Create(models_, challengers_, {.id_column = "id", .figures = SumsText});
