@@ -210,6 +210,26 @@ void Save(NativeSession& session, const std::string& folder, const std::string& 
   Check(status);
 }
 
+nb::bytes StateOf(NativeSession& session) {
+  std::optional<StatusOr<std::string>> bytes;
+  {
+    const nb::gil_scoped_release without_lock;
+    bytes = session.scorer->ToBytes();
+  }
+  const std::string state = Take(*std::move(bytes));
+  return nb::bytes(state.data(), state.size());
+}
+
+// Of an object that pickle has made without its constructor.
+void SetState(NativeSession& session, const nb::bytes& state) {
+  std::optional<StatusOr<std::unique_ptr<OnlineSession>>> made;
+  {
+    const nb::gil_scoped_release without_lock;
+    made = OnlineSession::FromBytes({state.c_str(), state.size()});
+  }
+  new (&session) NativeSession(Take(*std::move(made)));
+}
+
 nb::dict FiguresOf(NativeSession& session) {
   const EvaluationFigures figures = TakeFigures(session);
   const auto number = [](const std::optional<double>& value) {
@@ -307,6 +327,8 @@ NB_MODULE(_native, module) {
       .def("score_dicts", &millrace::ScoreDicts<millrace::OnlineSession>)
       .def("score_lists", &millrace::ScoreLists<millrace::OnlineSession>)
       .def("figures", &millrace::FiguresOf)
+      .def("__getstate__", &millrace::StateOf)
+      .def("__setstate__", &millrace::SetState)
       .def("save", &millrace::Save);
   nb::class_<millrace::TopicWriter>(module, "TopicWriter")
       .def_static("open", &millrace::OpenWriter)

@@ -1,7 +1,9 @@
 #include "python/src/online_session.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -12,7 +14,9 @@
 #include "models/class_balance.h"
 #include "models/running_scaler.h"
 #include "models/wide_limits.h"
+#include "python/src/learner_state.h"
 #include "python/src/model_handle.h"
+#include "topics/figures_codec.h"
 
 namespace millrace {
 namespace {
@@ -69,6 +73,12 @@ std::unique_ptr<OnlineSoftmax> MakeOnline(const OnlineSession::Options& options,
   return std::make_unique<OnlineSoftmax>(shape, options.class_weights, loss);
 }
 
+// (A zero may have a sign.)
+bool AreZeroBits(std::span<const float> values) {
+  return std::ranges::all_of(values,
+                             [](float value) { return std::bit_cast<uint32_t>(value) == 0; });
+}
+
 Training OnlineTraining(Training training) {
   training.mutable_update()->set_kind(Training::Update::ONLINE);
   training.set_batch_rows(1);
@@ -101,6 +111,7 @@ OnlineSession::OnlineSession(const Options& options, FeatureEncoder encoder)
     : spec_(options.spec),
       training_(OnlineTraining(options.training)),
       classes_(ClassesOf(spec_)),
+      class_weights_(options.class_weights),
       balanced_(options.balanced && classes_ > 0),
       model_(MakeOnline(options, encoder)),
       encoder_(std::move(encoder)),
@@ -216,6 +227,72 @@ uint64_t OnlineSession::rows() {
   return rows_;
 }
 
+StatusOr<std::string> OnlineSession::ToBytes() {
+  const std::lock_guard lock(mutex_);
+  LearnerState state;
+  *state.mutable_features() = spec_;
+  *state.mutable_training() = training_;
+  state.mutable_class_weight()->Assign(class_weights_.begin(), class_weights_.end());
+  state.set_balanced(balanced_);
+  state.set_rows(rows_);
+  const size_t block = model_->block_size();
+  for (size_t at = 0; at < parameters_.size() / block; ++at) {
+    const std::span<const float> values = std::span(parameters_).subspan(at * block, block);
+    if (AreZeroBits(values)) continue;
+    state.add_block(static_cast<uint32_t>(at));
+    state.mutable_parameter()->Add(values.begin(), values.end());
+  }
+  for (const EmbeddingId id : SortedIds()) {
+    const std::vector<float>& row = embedding_rows_.at(id);
+    state.add_id(id);
+    state.mutable_row()->Add(row.begin(), row.end());
+  }
+  ToProto(moments_, *state.mutable_moments());
+  ToProto(sums_, *state.mutable_progressive());
+  return EncodeLearner(state);
+}
+
+StatusOr<std::unique_ptr<OnlineSession>> OnlineSession::FromBytes(std::string_view bytes) {
+  MILLRACE_ASSIGN_OR_RETURN(const LearnerState state, DecodeLearner(bytes));
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::unique_ptr<OnlineSession> session,
+      Create({.spec = state.features(),
+              .training = state.training(),
+              .class_weights = {state.class_weight().begin(), state.class_weight().end()},
+              .balanced = state.balanced()}));
+  const LearnerShape shape = {.numeric_columns = session->encoder_.numeric_count(),
+                              .classes = session->classes_,
+                              .parameters = session->parameters_.size(),
+                              .block = session->model_->block_size(),
+                              .row_width = session->model_->row_width()};
+  MILLRACE_RETURN_IF_ERROR(CheckLearner(state, shape));
+  session->Load(state);
+  return session;
+}
+
+void OnlineSession::Load(const LearnerState& state) {
+  rows_ = state.rows();
+  const auto block = static_cast<ptrdiff_t>(model_->block_size());
+  for (int i = 0; i < state.block_size(); ++i) {
+    std::copy_n(state.parameter().begin() + i * block, block,
+                parameters_.begin() + ptrdiff_t{state.block(i)} * block);
+  }
+  const auto width = static_cast<ptrdiff_t>(model_->row_width());
+  for (int i = 0; i < state.id_size(); ++i) {
+    const auto begin = state.row().begin() + i * width;
+    embedding_rows_[state.id(i)].assign(begin, begin + width);
+  }
+  moments_ = FromProto(state.moments());
+  sums_ = FromProto(state.progressive());
+}
+
+std::vector<EmbeddingId> OnlineSession::SortedIds() const {
+  std::vector<EmbeddingId> ids;
+  for (const auto& [id, row] : embedding_rows_) ids.push_back(id);
+  std::ranges::sort(ids);
+  return ids;
+}
+
 ModelDescription OnlineSession::Describe(const std::string& name) const {
   const OnlineSoftmax::Shape& of_model = model_->shape();
   ModelDescription description;
@@ -254,9 +331,7 @@ Status OnlineSession::Save(const std::string& folder, const std::string& name) {
   const std::lock_guard lock(mutex_);
   const std::vector<float> weights = model_->MixedParameters(parameters_);
   ModelToWrite write{.description = Describe(name), .weights = weights, .moments = moments_};
-  std::vector<EmbeddingId> ids;
-  for (const auto& [id, row] : embedding_rows_) ids.push_back(id);
-  std::ranges::sort(ids);
+  const std::vector<EmbeddingId> ids = SortedIds();
   if (model_->row_width() > 0) {
     write.visit_rows = [&](const ModelToWrite::TakeRow& take) {
       for (const EmbeddingId id : ids) {

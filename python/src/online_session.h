@@ -8,6 +8,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -15,6 +16,7 @@
 #include "base/types.h"
 #include "features/feature_encoder.h"
 #include "messages/features.pb.h"
+#include "messages/learner.pb.h"
 #include "messages/training.pb.h"
 #include "models/evaluation.h"
 #include "models/gradient_sum.h"
@@ -59,6 +61,11 @@ class OnlineSession {
   EvaluationFigures figures();
   uint64_t rows();
 
+  // All of it, as bytes: what is made of them predicts and learns on to the bit as this does.
+  // Errors of both: learner_state.h's.
+  StatusOr<std::string> ToBytes();
+  static StatusOr<std::unique_ptr<OnlineSession>> FromBytes(std::string_view bytes);
+
   // Writes an exported model. Errors: those of WriteModel.
   Status Save(const std::string& folder, const std::string& name);
 
@@ -67,14 +74,17 @@ class OnlineSession {
 
   // All need mutex_.
   void LearnRow(const Row& row);
+  void Load(const LearnerState& state);
   void AddUp(const EmbeddingBatch& embeddings, const Moments& moments);
   // The ids of the embedding rows that the rows name, and the rows' values; into ids_ and values_.
   void Gather(RowsView rows);
+  std::vector<EmbeddingId> SortedIds() const;
   ModelDescription Describe(const std::string& name) const;
 
   const FeatureSpec spec_;
   const Training training_;
   const size_t classes_;  // 0: a regression
+  const std::vector<float> class_weights_;
   const bool balanced_;
   const std::unique_ptr<OnlineSoftmax> model_;
 

@@ -49,7 +49,7 @@ MAY_USE = {
     "launcher": ["base", "messages", "topics"],
     "launcher/kubernetes": ["base", "formats", "http", "launcher", "messages", "topics"],
     "watch": ["base", "kafka", "messages", "metrics", "topics"],
-    "python": ["base", "exports", "features", "kafka", "messages", "models"],
+    "python": ["base", "exports", "features", "kafka", "messages", "models", "topics"],
 }
 MAY_USE["apps"] = sorted(MAY_USE)
 
