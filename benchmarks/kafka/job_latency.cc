@@ -7,9 +7,7 @@
 //   row
 //              is in
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +17,7 @@
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "base/big_endian.h"
+#include "benchmarks/kafka/percentiles.h"
 #include "job/kafka_options.h"
 #include "kafka/consumer.h"
 #include "kafka/timeouts.h"
@@ -63,15 +62,7 @@ class Watcher {
     return absl::OkStatus();
   }
 
-  void Print() {
-    std::ranges::sort(ms_);
-    const auto at = [this](double part) {
-      return ms_.empty() ? 0.0
-                         : ms_[static_cast<size_t>(part * static_cast<double>(ms_.size() - 1))];
-    };
-    std::printf("count %zu p50 %.3f p99 %.3f p99.9 %.3f\n", ms_.size(), at(0.5), at(0.99),
-                at(0.999));
-  }
+  void Print() const { PrintPercentiles(ms_); }
 
  private:
   static std::chrono::steady_clock::duration Seconds(double seconds) {
