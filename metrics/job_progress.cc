@@ -34,6 +34,9 @@ Clock NewestClock(const MetricPoint::ServerProgress& point) {
   return newest;
 }
 
+// A counter of a process that was replaced may begin anew.
+uint64_t Since(uint64_t begin, uint64_t now) { return now - std::min(now, begin); }
+
 double Share(uint64_t part, uint64_t whole) {
   if (whole == 0) return 0;
   return std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
@@ -47,6 +50,7 @@ void JobProgress::Fold(const MetricPoint& point) {
     case MetricPoint::kProducer:
       NoteVersion(NameOfProducer(point.producer()), point.producer().setup());
       producer_ = point.producer();
+      FoldStreamSpeed(point.timestamp_ms());
       producer_ms_ = std::max(producer_ms_, point.timestamp_ms());
       break;
     case MetricPoint::kServer:
@@ -74,6 +78,7 @@ std::optional<int64_t> JobProgress::started_ms() const {
 
 void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
   int64_t& heard_ms = shards_heard_ms_[ShardId(point.shard())];
+  const int64_t silent_ms = heard_ms == 0 ? 0 : timestamp_ms - heard_ms;
   heard_ms = std::max(heard_ms, timestamp_ms);
   const auto known = shards_.find(ShardId(point.shard()));
   // A server that stays after the end of its job goes on sending what is the end.
@@ -102,6 +107,8 @@ void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
   if (ended() && !end_ms_) end_ms_ = timestamp_ms;
   staleness_max_ = std::max(staleness_max_, server_->staleness());
 
+  speed_.Add({timestamp_ms, sample.newest_clock, sample.rounds, sample.rows, sample.rows_trained},
+             silent_ms);
   samples_.push_back(sample);
   while (timestamp_ms - samples_.front().timestamp_ms > kSamplesKeptMs) samples_.pop_front();
   ResolveEvaluations(false);
@@ -109,6 +116,13 @@ void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
     next_progressive_ms_ = timestamp_ms + kProgressiveEveryMs;
     AddProgressivePoints();
   }
+}
+
+// Rows that the topic had before are read much faster than others are sent, but none is sent then.
+void JobProgress::FoldStreamSpeed(int64_t timestamp_ms) {
+  const uint64_t rows = producer_->rows_sent();
+  stream_speed_.Add({.timestamp_ms = timestamp_ms, .steps = rows, .rows = rows},
+                    producer_ms_ == 0 ? 0 : timestamp_ms - producer_ms_);
 }
 
 void JobProgress::NoteClocks(int64_t timestamp_ms, const ServerPoint& point) {
@@ -305,7 +319,7 @@ std::optional<double> JobProgress::duration_seconds() const {
 std::optional<double> JobProgress::WholeRate(uint64_t now, uint64_t begin) const {
   const double seconds = duration_seconds().value_or(0);
   if (seconds < kLeastSecondsOfARate) return std::nullopt;
-  return static_cast<double>(now - std::min(now, begin)) / seconds;
+  return static_cast<double>(Since(begin, now)) / seconds;
 }
 
 std::optional<double> JobProgress::rounds_per_second() const {
@@ -315,45 +329,29 @@ std::optional<double> JobProgress::rounds_per_second() const {
 
 std::optional<double> JobProgress::rows_per_second() const {
   if (!begin_) return std::nullopt;
-  return WholeRate(RowsForRates(MakeSample(last_server_ms_)), RowsForRates(*begin_));
+  const Sample now = MakeSample(last_server_ms_);
+  return TrainedRowsCount() ? WholeRate(now.rows_trained, begin_->rows_trained)
+                            : WholeRate(now.rows, begin_->rows);
 }
 
 // Rows of later epochs are counted only as rows that updates have passed.
-uint64_t JobProgress::RowsForRates(const Sample& sample) const {
+bool JobProgress::TrainedRowsCount() const {
   const bool one_epoch = !producer_ || producer_->epochs_of_stream() <= 1;
-  const bool on_buffers = server_->training().schedule() == Training::BUFFER;
-  return on_buffers && one_epoch ? sample.rows_trained : sample.rows;
-}
-
-const JobProgress::Sample* JobProgress::WindowBegin() const {
-  if (samples_.size() < 2 || ended()) return nullptr;
-  const Sample& last = samples_.back();
-  const Sample* begin = nullptr;
-  for (auto sample = samples_.rbegin() + 1; sample != samples_.rend(); ++sample) {
-    const bool has_a_round = begin != nullptr && begin->newest_clock < last.newest_clock;
-    if (last.timestamp_ms - sample->timestamp_ms > kRateWindowMs && has_a_round) break;
-    begin = &*sample;
-  }
-  return last.timestamp_ms > begin->timestamp_ms ? begin : nullptr;
+  return server_->training().schedule() == Training::BUFFER && one_epoch;
 }
 
 std::optional<double> JobProgress::recent_rounds_per_second() const {
-  const Sample* const begin = WindowBegin();
-  if (begin == nullptr) return std::nullopt;
-  const Sample& last = samples_.back();
-  const uint64_t rounds = last.rounds - std::min(last.rounds, begin->rounds);
-  return static_cast<double>(rounds) * 1000 /
-         static_cast<double>(last.timestamp_ms - begin->timestamp_ms);
+  const std::optional<RecentSpeed::Span> span = ended() ? std::nullopt : speed_.span();
+  if (!span) return std::nullopt;
+  return static_cast<double>(Since(span->begin.rounds, span->end.rounds)) / span->seconds;
 }
 
 std::optional<double> JobProgress::recent_rows_per_second() const {
-  const Sample* const begin = WindowBegin();
-  if (begin == nullptr) return std::nullopt;
-  const Sample& last = samples_.back();
-  const uint64_t now = RowsForRates(last);
-  const uint64_t rows = now - std::min(now, RowsForRates(*begin));
-  return static_cast<double>(rows) * 1000 /
-         static_cast<double>(last.timestamp_ms - begin->timestamp_ms);
+  const std::optional<RecentSpeed::Span> span = ended() ? std::nullopt : speed_.span();
+  if (!span) return std::nullopt;
+  const uint64_t rows = TrainedRowsCount() ? Since(span->begin.rows_trained, span->end.rows_trained)
+                                           : Since(span->begin.rows, span->end.rows);
+  return static_cast<double>(rows) / span->seconds;
 }
 
 std::optional<JobProgress::StreamShare> JobProgress::stream_share() const {
@@ -387,14 +385,16 @@ std::optional<double> JobProgress::seconds_left() const {
   if (!share || ended()) return std::nullopt;
   if (server_ && server_->training().schedule() == Training::BUFFER) {
     // The stream sets the pace.
-    const std::optional<double> so_far = duration_seconds();
-    if (!so_far || share->sent <= 0 || share->sent >= 1) return std::nullopt;
-    return *so_far * (1 - share->sent) / share->sent;
+    const std::optional<RecentSpeed::Span> span = stream_speed_.span();
+    if (!span || share->sent >= 1 || stream_speed_.stands_still()) return std::nullopt;
+    const double rate =
+        static_cast<double>(Since(span->begin.rows, span->end.rows)) / span->seconds;
+    if (rate <= 0) return std::nullopt;
+    return static_cast<double>(Since(producer_->rows_sent(), share->rows)) / rate;
   }
   const std::optional<double> rate = recent_rows_per_second();
-  if (!rate || *rate <= 0) return std::nullopt;
-  const uint64_t left = share->rows - std::min(share->rows, rows_tested());
-  return static_cast<double>(left) / *rate;
+  if (!rate || *rate <= 0 || speed_.stands_still()) return std::nullopt;
+  return static_cast<double>(Since(rows_tested(), share->rows)) / *rate;
 }
 
 bool JobProgress::ended() const {

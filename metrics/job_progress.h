@@ -13,6 +13,7 @@
 #include "base/types.h"
 #include "messages/records.pb.h"
 #include "metrics/learning_curve.h"
+#include "metrics/recent_speed.h"
 
 namespace millrace {
 
@@ -20,9 +21,6 @@ class JobProgress {
  public:
   using ProducerPoint = MetricPoint::ProducerProgress;
   using ServerPoint = MetricPoint::ServerProgress;
-
-  // Rates are those of so many last milliseconds, by the points' own timestamps.
-  static constexpr int64_t kRateWindowMs = 4000;
 
   void Fold(const MetricPoint& point);
 
@@ -66,8 +64,8 @@ class JobProgress {
   // trained on.
   std::optional<double> rows_per_second() const;
 
-  // Over the last seconds, or, where a round takes longer, since the last one but one began (up to
-  // half a minute); empty until there are two points, or when the job has ended.
+  // Over the last seconds, without the time of an outage (metrics/recent_speed.h), by the points'
+  // own timestamps; empty while it is not known, or when the job has ended.
   std::optional<double> recent_rounds_per_second() const;
   std::optional<double> recent_rows_per_second() const;
 
@@ -80,6 +78,7 @@ class JobProgress {
     uint64_t rows = 0;  // of the whole stream, all epochs; an estimate until it has been sent
   };
   std::optional<StreamShare> stream_share() const;
+  // By the present speed; empty while it is not known, also while nothing moves.
   std::optional<double> seconds_left() const;
 
   uint64_t rows_tested() const;  // rows of the stream that have passed the model
@@ -129,18 +128,18 @@ class JobProgress {
   };
 
   void NoteVersion(const std::string& program, const MetricPoint::Setup& setup);
+  void FoldStreamSpeed(int64_t timestamp_ms);
   void FoldServer(int64_t timestamp_ms, const ServerPoint& point);
   void FoldEvaluation(int64_t timestamp_ms, const MetricPoint::Evaluation& evaluation);
   void Combine();
   void NoteClocks(int64_t timestamp_ms, const ServerPoint& point);
   Sample MakeSample(int64_t timestamp_ms) const;
-  uint64_t RowsForRates(const Sample& sample) const;
+  bool TrainedRowsCount() const;
   // `value` of now less that of the begin, by the second.
   std::optional<double> WholeRate(uint64_t now, uint64_t begin) const;
   void ResolveEvaluations(bool all);
   void AddToCurve(CurvePoint point);
   void AddProgressivePoints();
-  const Sample* WindowBegin() const;
 
   std::optional<ProducerPoint> producer_;
   std::map<ShardId, ServerPoint> shards_;
@@ -169,6 +168,8 @@ class JobProgress {
   uint64_t staleness_max_ = 0;
   std::map<std::string, std::set<std::string>> versions_;
 
+  RecentSpeed speed_;           // of the servers
+  RecentSpeed stream_speed_;    // of the producer
   std::deque<Sample> samples_;  // the last half minute
   std::deque<WaitingEvaluation> waiting_;
   LearningCurve curves_[kCurveKinds];

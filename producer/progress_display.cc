@@ -27,14 +27,15 @@ ProgressDisplay::ProgressDisplay(bool quiet)
 
 void ProgressDisplay::Show(Time now, const ProducerProgress& progress, bool skipping) {
   if (quiet_) return;
-  if (skipping) rates_.Add(now, progress, skipping);
+  if (skipping || now >= next_sample_) {
+    rates_.Add(now, progress, skipping);
+    next_sample_ = now + kBarEvery;
+  }
   if (next_ == Time()) {  // the first line comes when there is something to tell
     next_ = now + (terminal_ ? kBarEvery : kLineEvery);
-    rates_.Add(now, progress, skipping);
     return;
   }
   if (now < next_) return;
-  rates_.Add(now, progress, skipping);
   if (terminal_) {
     next_ = now + kBarEvery;
     // The last column stays free: a terminal may wrap the line there.

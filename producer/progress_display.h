@@ -31,7 +31,8 @@ class ProgressDisplay {
   const bool quiet_;
   const bool terminal_;
   bool bar_shown_ = false;
-  Time next_;
+  Time next_;         // to show
+  Time next_sample_;  // of rates_
   ProgressRates rates_;
 };
 

@@ -28,10 +28,13 @@ std::vector<std::string> Facts(const std::string& done, const ProducerProgress& 
     facts.push_back(
         absl::StrCat("epoch ", progress.epoch_of_stream(), " of ", progress.epochs_of_stream()));
   }
-  const auto speed = static_cast<uint64_t>(std::llround(rates.rows_per_second()));
   facts.push_back(absl::StrCat(GroupedNumber(progress.rows_sent()), " rows"));
-  facts.push_back(rates.skipping() ? "skipping rows that Kafka has"
-                                   : absl::StrCat(GroupedNumber(speed), " rows/s"));
+  if (rates.skipping()) {
+    facts.emplace_back("skipping rows that Kafka has");
+  } else if (const std::optional<double> speed = rates.rows_per_second()) {
+    const auto rows = static_cast<uint64_t>(std::llround(*speed));
+    facts.push_back(absl::StrCat(GroupedNumber(rows), " rows/s"));
+  }
   if (progress.rows_rejected() > 0) {
     facts.push_back(absl::StrCat(GroupedNumber(progress.rows_rejected()), " rejected"));
   }
@@ -67,9 +70,36 @@ std::string LongDuration(std::chrono::seconds time) {
 
 void ProgressRates::Add(Time now, const ProducerProgress& progress, bool skipping) {
   skipping_ = skipping;
-  if (skipping) samples_.clear();  // the last of them is the first of the new window
-  samples_.push_back({now, progress.rows_sent(), progress.bytes_read(), progress.bytes_total()});
-  while (samples_.size() > 2 && now - samples_[1].time >= kWindow) samples_.pop_front();
+  if (skipping) {  // the last of them is the first of the new window
+    samples_.clear();
+    after_outage_ = false;
+  }
+  const Sample sample = {now, progress.rows_sent(), progress.bytes_read(), progress.bytes_total()};
+  if (samples_.empty()) {
+    moved_ = now;
+  } else if (sample.rows != samples_.back().rows || sample.bytes != samples_.back().bytes) {
+    NoteMove(now);
+  }
+  samples_.push_back(sample);
+  while (samples_.size() > 2 && now - samples_[1].time >= kWindow) {
+    samples_.pop_front();
+    after_outage_ = false;
+  }
+}
+
+void ProgressRates::NoteMove(Time now) {
+  const Time::duration took = now - moved_;
+  moved_ = now;
+  if (IsOutage(took)) {
+    samples_.clear();
+    after_outage_ = true;
+  } else {
+    usual_ = std::max(took, usual_ / 2);
+  }
+}
+
+bool ProgressRates::IsOutage(Time::duration waited) const {
+  return usual_ > usual_.zero() && waited > std::max<Time::duration>(kOutage, kUsualMoves * usual_);
 }
 
 double ProgressRates::Seconds() const {
@@ -77,7 +107,12 @@ double ProgressRates::Seconds() const {
   return std::chrono::duration<double>(samples_.back().time - samples_.front().time).count();
 }
 
-double ProgressRates::rows_per_second() const {
+bool ProgressRates::IsKnown() const {
+  return !after_outage_ || samples_.back().time - samples_.front().time >= kLeastAfterOutage;
+}
+
+std::optional<double> ProgressRates::rows_per_second() const {
+  if (!IsKnown()) return std::nullopt;
   const double seconds = Seconds();
   if (seconds <= 0) return 0;
   return static_cast<double>(samples_.back().rows - samples_.front().rows) / seconds;
@@ -85,7 +120,7 @@ double ProgressRates::rows_per_second() const {
 
 std::optional<std::chrono::seconds> ProgressRates::time_left() const {
   const double seconds = Seconds();
-  if (seconds <= 0) return std::nullopt;
+  if (seconds <= 0 || !IsKnown() || IsOutage(samples_.back().time - moved_)) return std::nullopt;
   const Sample& last = samples_.back();
   const uint64_t moved = last.bytes - samples_.front().bytes;
   if (moved == 0 || last.total < last.bytes) return std::nullopt;

@@ -18,18 +18,26 @@ std::string Bytes(uint64_t bytes);               // 12.3 MB
 std::string Duration(std::chrono::seconds);      // 0:07, 12:34, 1:02:03
 std::string LongDuration(std::chrono::seconds);  // the same; from two days on "31 days", "3 years"
 
-// Rows per second and the time left, from what has moved in the last few seconds.
+// Rows per second and the time left, from what has moved in the last few seconds. The time of an
+// outage counts in no speed: after it the window begins with what moved first.
 class ProgressRates {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kWindow{4};
+  // An outage: nothing has moved for so long, and for kUsualMoves times what it has taken lately
+  // until something moved.
+  static constexpr std::chrono::seconds kOutage{2};
+  static constexpr int kUsualMoves = 3;
+  static constexpr std::chrono::seconds kLeastAfterOutage{1};
 
-  // `skipping`: the rows that are read now are in the topic already, from an earlier run. They are
-  // read much faster than others are sent, so the speed does not count them.
+  // To be called several times a second, but it may stay away in an outage. `skipping`: the rows
+  // that are read now are in the topic already, from an earlier run. They are read much faster than
+  // others are sent, so the speed does not count them.
   void Add(Time now, const ProducerProgress& progress, bool skipping = false);
-  double rows_per_second() const;
+  // Unknown for kLeastAfterOutage after an outage.
+  std::optional<double> rows_per_second() const;
   bool skipping() const { return skipping_; }
-  // Unknown without a total, or while nothing moves.
+  // Unknown without a total, while nothing moves, and while the speed is.
   std::optional<std::chrono::seconds> time_left() const;
 
  private:
@@ -39,9 +47,16 @@ class ProgressRates {
     uint64_t bytes;
     uint64_t total;
   };
+  void NoteMove(Time now);
+  bool IsOutage(Time::duration waited) const;
   double Seconds() const;
+  bool IsKnown() const;
 
   std::deque<Sample> samples_;
+  bool after_outage_ = false;  // the first sample is the first that moved again
+  Time moved_;
+  // The longest of the last waits for a move, forgotten by half at each; 0: not known.
+  Time::duration usual_{0};
   bool skipping_ = false;  // the newest sample
 };
 

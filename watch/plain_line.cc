@@ -72,8 +72,8 @@ std::string PlainLine(const JobProgress& job, const JobState& state, double wait
   }
   if (job.server()) {
     const JobProgress::ServerPoint& server = *job.server();
-    const auto rate = [moves](std::optional<double> recent, std::optional<double> whole) {
-      return RateText(moves ? (recent ? recent : whole) : 0);
+    const auto rate = [&](std::optional<double> recent, std::optional<double> whole) {
+      return RateText(job.ended() ? whole : (moves ? recent : 0));
     };
     absl::StrAppend(&line, "; ", rate(job.recent_rows_per_second(), job.rows_per_second()),
                     " rows/s, ", rate(job.recent_rounds_per_second(), job.rounds_per_second()),

@@ -178,9 +178,8 @@ class Screen {
     const auto pair = [&](const char* name, const std::string& value) {
       pairs.push_back(absl::StrCat(Inked(style_, Ink::kDim, name), " ", value));
     };
-    const bool moves = running() || job_.ended();
-    const auto rate = [moves](std::optional<double> recent, std::optional<double> whole) {
-      return moves ? (recent ? recent : whole) : 0;
+    const auto rate = [&](std::optional<double> recent, std::optional<double> whole) {
+      return job_.ended() ? whole : (running() ? recent : 0);
     };
     const auto rows = rate(job_.recent_rows_per_second(), job_.rows_per_second());
     const auto rounds = rate(job_.recent_rounds_per_second(), job_.rounds_per_second());

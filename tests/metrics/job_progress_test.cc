@@ -315,6 +315,64 @@ TEST(JobProgress, TellsTheTimeLeftByTheRowsStillToBeLearntFrom) {
   EXPECT_DOUBLE_EQ(*job.seconds_left(), 10);
 }
 
+TEST(JobProgress, AnOutageChangesTheTimeLeftByNothing) {
+  JobProgress job;
+  job.Fold(ProducerAt(0, 10, 10, 400'000, true));
+  for (int i = 0; i <= 40; ++i) job.Fold(ServerAt(250 * i, i));  // 1,600 rows a second
+  EXPECT_DOUBLE_EQ(*job.seconds_left(), 240);
+  job.Fold(ServerAt(70'000, 40));  // the server was away for a minute
+  EXPECT_FALSE(job.seconds_left());
+  EXPECT_FALSE(job.recent_rows_per_second());
+  for (int i = 0; i < 40; ++i) {
+    job.Fold(ServerAt(70'250 + 250 * i, 41 + i));
+    if (i < 4) {
+      EXPECT_FALSE(job.seconds_left()) << i;
+    } else {
+      EXPECT_DOUBLE_EQ(*job.seconds_left(), (400'000 - 400 * (41 + i)) / 1'600.0) << i;
+      EXPECT_DOUBLE_EQ(*job.recent_rows_per_second(), 1'600) << i;
+    }
+  }
+}
+
+TEST(JobProgress, OneShardThatIsAwayIsAnOutageOfAll) {
+  const auto of_shard = [](uint32_t shard, MetricPoint point) {
+    point.mutable_server()->set_shard(shard);
+    point.mutable_server()->set_shards(2);
+    return point;
+  };
+  JobProgress job;
+  for (int i = 0; i <= 40; ++i) {
+    job.Fold(of_shard(0, ServerAt(250 * i, i)));
+    job.Fold(of_shard(1, ServerAt(250 * i + 10, i)));
+  }
+  EXPECT_NEAR(*job.recent_rows_per_second(), 1'600, 5);
+  for (int i = 1; i <= 12; ++i) job.Fold(of_shard(0, ServerAt(10'000 + 250 * i, 40)));
+  job.Fold(of_shard(1, ServerAt(13'100, 40)));
+  EXPECT_FALSE(job.recent_rows_per_second());
+  for (int i = 1; i <= 5; ++i) job.Fold(of_shard(0, ServerAt(13'100 + 250 * i, 40 + i)));
+  EXPECT_DOUBLE_EQ(*job.recent_rows_per_second(), 1'600);
+}
+
+TEST(JobProgress, OnSlidingBuffersTheTimeLeftIsByThePresentSpeedOfTheStream) {
+  JobProgress job;
+  MetricPoint server = ServerAt(0, 1);
+  server.mutable_server()->mutable_training()->set_schedule(Training::BUFFER);
+  job.Fold(server);
+  for (int i = 0; i <= 20; ++i) {
+    job.Fold(ProducerAt(500 * i, 100 * i, 10'000, 100 * i));  // 200 rows a second
+  }
+  EXPECT_DOUBLE_EQ(*job.seconds_left(), 40);
+  server.set_timestamp_ms(600'000);
+  server.mutable_server()->set_rounds(2);
+  job.Fold(server);
+  job.Fold(ProducerAt(600'000, 2'100, 10'000, 2'100));  // the broker was away
+  EXPECT_FALSE(job.seconds_left());
+  for (int i = 1; i <= 4; ++i) {
+    job.Fold(ProducerAt(600'000 + 500 * i, 2'100 + 100 * i, 10'000, 2'100 + 100 * i));
+  }
+  EXPECT_NEAR(*job.seconds_left(), 37.5, 0.1);
+}
+
 TEST(JobProgress, IsCompleteWhenTheLastEvaluationAndTheProducersEndHaveCome) {
   JobProgress job;
   job.Fold(ProducerAt(0, 5, 10, 4'000));

@@ -47,7 +47,7 @@ TEST(ProgressText, RatesAreThoseOfTheLastSeconds) {
     rows += i < 100 ? 10 : 100;
     rates.Add(kStart + milliseconds(100 * i), At(100 * rows, rows));
   }
-  EXPECT_DOUBLE_EQ(rates.rows_per_second(), 1000);
+  EXPECT_DOUBLE_EQ(*rates.rows_per_second(), 1000);
   const uint64_t left = 2'000'000 - 100 * rows;
   EXPECT_EQ(rates.time_left()->count(), static_cast<int64_t>((left + 99'999) / 100'000));
 }
@@ -62,6 +62,50 @@ TEST(ProgressText, RowsOfAnEarlierRunThatArePassedOverAreNoSpeed) {
   rates.Add(kStart + seconds(2), At(1'820'000, 91'000));
   EXPECT_EQ(rates.rows_per_second(), 1'000);
   EXPECT_EQ(rates.time_left(), seconds(9));
+}
+
+// 100 rows and 10,000 bytes, ten times a second, from `begin` for `seconds`; returns the last.
+ProducerProgress Go(ProgressRates& rates, seconds begin, seconds time, uint64_t rows) {
+  for (int i = 0; i <= 10 * time.count(); ++i) {
+    rates.Add(kStart + begin + milliseconds(100 * i), At(100 * rows, rows));
+    rows += 100;
+  }
+  return At(100 * (rows - 100), rows - 100);
+}
+
+TEST(ProgressText, AnOutageCountsInNoSpeed) {
+  ProgressRates rates;
+  const ProducerProgress before = Go(rates, seconds(0), seconds(5), 0);
+  EXPECT_EQ(ProgressLine(before, rates), "25.0 % of 2.0 MB, 5,000 rows, 1,000 rows/s, 0:15 left");
+  // Nobody adds while no record is confirmed, as CsvProducer does.
+  ProducerProgress after = Go(rates, seconds(60), seconds(0), 5'100);
+  EXPECT_EQ(ProgressLine(after, rates), "25.5 % of 2.0 MB, 5,100 rows");
+  after = Go(rates, seconds(61), seconds(0), 6'100);
+  EXPECT_EQ(ProgressLine(after, rates), "30.5 % of 2.0 MB, 6,100 rows, 1,000 rows/s, 0:14 left");
+}
+
+TEST(ProgressText, NorDoesItWhereThePauseIsSeen) {
+  ProgressRates rates;
+  Go(rates, seconds(0), seconds(5), 0);
+  for (int i = 1; i <= 30; ++i) {
+    rates.Add(kStart + milliseconds(5'000 + 100 * i), At(500'000, 5'000));
+    if (i > 20) {
+      EXPECT_EQ(rates.time_left(), std::nullopt) << i;
+    }
+  }
+  EXPECT_LT(*rates.rows_per_second(), 300) << "it stands still";
+  Go(rates, seconds(9), seconds(1), 5'100);
+  EXPECT_EQ(rates.rows_per_second(), 1'000);
+  EXPECT_EQ(rates.time_left(), seconds(14));
+}
+
+TEST(ProgressText, MovesThatAlwaysTakeLongAreNoOutage) {
+  ProgressRates rates;
+  for (int i = 0; i <= 10; ++i) {  // a move in three seconds
+    rates.Add(kStart + seconds(3 * i), At(30'000 * i, 300 * i));
+    EXPECT_EQ(rates.rows_per_second(), i == 0 ? 0 : 100) << i;
+  }
+  EXPECT_EQ(rates.time_left(), seconds(170));
 }
 
 TEST(ProgressText, ALineTellsWhatIsKnown) {

@@ -149,6 +149,17 @@ TEST(Screen, AJobThatDoesNotRunHasNoSpeedAndNoTimeLeftButAReason) {
                           Not(HasSubstr(" left"))));
 }
 
+TEST(Screen, TellsNoSpeedAfterAnOutageUntilItIsKnownAgain) {
+  JobProgress job = SomeJob();
+  job.Fold(ServerAt(70'000, 41));
+  EXPECT_THAT(Text(RenderScreen(job, Options(100))),
+              AllOf(HasSubstr("rows/s -"), HasSubstr("rounds/s -"), Not(HasSubstr(" left"))));
+  JobState running;
+  running.kind = JobState::Kind::kRunning;
+  EXPECT_THAT(PlainLine(job, running, 0),
+              AllOf(HasSubstr("; - rows/s, - rounds/s"), Not(HasSubstr(" left"))));
+}
+
 TEST(Screen, SaysThatItCannotReachKafkaBeforeThereIsAnything) {
   ScreenOptions options = Options(80);
   options.state = WithoutKafka(ComputeJobState(JobProgress(), 1'000), "localhost:9092", 12);
