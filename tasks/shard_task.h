@@ -65,10 +65,6 @@ class ShardTask {
   bool owes_answers() const { return !due_.answers.empty() || !due_.previous.empty(); }
   // One of them is of the clock before, which the next record may end: AnswerDue comes first.
   bool owes_previous_answer() const { return !due_.previous.empty(); }
-  Status ProcessGradient(const GradientRecord& record, const RecordSink& out) {
-    const Status status = Fold(record);
-    return status.ok() ? AnswerDue(out) : status;
-  }
   // The snapshot at whose cut the shard is. Before anything else is processed, it may be
   // checkpointed, and LeaveCut must be called. None while replaying.
   std::optional<uint64_t> snapshot() const { return snapshot_; }

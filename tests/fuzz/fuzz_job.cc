@@ -64,6 +64,7 @@ FuzzJob::FuzzJob(ByteSource& bytes, Hostile hostile)
     options_.back().weights_from_workers = true;
     shards_[id].task = std::make_unique<ShardTask>(options_[id], *shards_[id].store);
     MILLRACE_CHECK(shards_[id].task->StartReplay(0, 0).ok());
+    shards_[id].feed = std::make_unique<ShardFeed>(*shards_[id].task);
   }
   for (WorkerId id = 0; id < scenario_.workers; ++id) StartWorker(id);
 }
@@ -95,12 +96,14 @@ void FuzzJob::LoseShard(ShardId id) {
   shard.log_begin = shard.log_end();
   if (shard.log_begin == 0) return;  // nothing is lost yet
   shard.log.clear();
+  shard.feed.reset();
   shard.task.reset();
   shard.store = std::make_unique<MemoryByteMap>();
   shard.task = std::make_unique<ShardTask>(options_[id], *shard.store);
   MILLRACE_CHECK(shard.task->StartReplay(shard.log_begin, shard.log_begin).ok());
+  shard.feed = std::make_unique<ShardFeed>(*shard.task);
   std::vector<OutgoingRecord> out;
-  MILLRACE_CHECK(shard.task->Announce(out).ok());
+  MILLRACE_CHECK(shard.feed->Announce(out).ok());
   Send(out);
 }
 
@@ -142,13 +145,12 @@ bool FuzzJob::Turn() {
   return false;
 }
 
-Status FuzzJob::FoldRecord(ShardTask& task, const Record& record, Offset offset,
-                           std::vector<OutgoingRecord>& out) const {
-  MILLRACE_RETURN_IF_ERROR(
-      task.ProcessGradient({offset, record.key, record.value, 10 * offset}, out));
-  if (!task.snapshot()) return absl::OkStatus();
-  MILLRACE_RETURN_IF_ERROR(task.LeaveCut());
-  return task.AnswerDue(out);
+Status FuzzJob::Take(ShardFeed& feed, const Record& record, Offset offset, const RecordSink& out) {
+  MILLRACE_RETURN_IF_ERROR(feed.Take({offset, record.key, record.value, 10 * offset}, out));
+  if (!feed.at_cut()) return absl::OkStatus();
+  const auto read_from = feed.LeaveCut();
+  MILLRACE_CHECK(!read_from.ok() || !*read_from);  // nothing came meanwhile
+  return read_from.status();
 }
 
 bool FuzzJob::Fold(ShardId id) {
@@ -164,8 +166,9 @@ bool FuzzJob::Fold(ShardId id) {
   }
   shard.log.push_back(record);
   std::vector<OutgoingRecord> out;
-  const Status status = FoldRecord(*shard.task, record, shard.log_end() - 1, out);
-  MILLRACE_CHECK(status.ok());
+  MILLRACE_CHECK(Take(*shard.feed, record, shard.log_end() - 1, out).ok());
+  // A server answers when no more records wait, or when it has read many of them.
+  if (shard.pending.empty() || bytes_.Chance(128)) MILLRACE_CHECK(shard.feed->AnswerDue(out).ok());
   Send(out);
   return true;
 }
@@ -296,12 +299,14 @@ StatusOr<std::unique_ptr<ShardTask>> FuzzJob::Recover(ShardId id, MemoryByteMap&
   auto task = std::make_unique<ShardTask>(options_[id], store);
   MILLRACE_RETURN_IF_ERROR(task->Load());
   MILLRACE_RETURN_IF_ERROR(task->StartReplay(shard.log_begin, shard.log_end()));
+  ShardFeed feed(*task);
   std::vector<OutgoingRecord> out;
   for (Offset at = task->gradients_position(); at < shard.log_end(); ++at) {
     const Record& record = shard.log[static_cast<size_t>(at - shard.log_begin)];
-    MILLRACE_RETURN_IF_ERROR(FoldRecord(*task, record, at, out));
+    MILLRACE_RETURN_IF_ERROR(Take(feed, record, at, out));
   }
-  MILLRACE_RETURN_IF_ERROR(task->Announce(out));
+  MILLRACE_RETURN_IF_ERROR(feed.AnswerDue(out));
+  MILLRACE_RETURN_IF_ERROR(feed.Announce(out).status());
   return task;
 }
 

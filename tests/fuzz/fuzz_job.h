@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stores/memory_byte_map.h"
+#include "tasks/shard_feed.h"
 #include "tasks/shard_task.h"
 #include "tasks/shared_weights_reader.h"
 #include "tasks/worker_task.h"
@@ -55,6 +56,7 @@ class FuzzJob {
   struct Shard {
     std::unique_ptr<MemoryByteMap> store = std::make_unique<MemoryByteMap>();
     std::unique_ptr<ShardTask> task{};
+    std::unique_ptr<ShardFeed> feed{};  // of the task
     Offset log_begin = 0;
     std::vector<Record> log{};     // of `gradients`, from log_begin on
     std::deque<Record> pending{};  // sent, and not in the log yet
@@ -83,8 +85,8 @@ class FuzzJob {
   bool GiveRow(WorkerId id);
   void Advance(WorkerId id);
   void Send(std::vector<OutgoingRecord>& out);
-  Status FoldRecord(ShardTask& task, const Record& record, Offset offset,
-                    std::vector<OutgoingRecord>& out) const;
+  // As a server takes records, but that a snapshot is whole at once.
+  static Status Take(ShardFeed& feed, const Record& record, Offset offset, const RecordSink& out);
 
   ByteSource& bytes_;
   Hostile hostile_;

@@ -17,6 +17,7 @@
 #include "tasks/task_options.h"
 #include "tests/kafka/mock_cluster.h"
 #include "tests/stores/temporary_folder.h"
+#include "tests/tasks/fold_and_answer.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -60,7 +61,7 @@ class HostedShardTest : public testing::Test {
   static void Process(HostedShard& hosted) {
     std::vector<OutgoingRecord> out;
     const Status processed =
-        hosted.task().ProcessGradient({hosted.task().position(), "key", "no gradient", 0}, out);
+        FoldAndAnswer(hosted.task(), {hosted.task().position(), "key", "no gradient", 0}, out);
     ASSERT_TRUE(processed.ok()) << processed;
   }
 

@@ -8,6 +8,7 @@
 
 #include "stores/memory_byte_map.h"
 #include "tests/processors/server_fixture.h"
+#include "tests/tasks/fold_and_answer.h"
 #include "topics/frame.h"
 #include "topics/message_codec.h"
 
@@ -31,7 +32,7 @@ class ServerMetrics : public ::testing::Test {
   void Send(const Gradient& message) {
     std::vector<OutgoingRecord> out;
     const LogRecord record = RecordOf(message);
-    ASSERT_TRUE(task_.ProcessGradient({task_.position(), record.key, record.value, 0}, out).ok());
+    ASSERT_TRUE(FoldAndAnswer(task_, {task_.position(), record.key, record.value, 0}, out).ok());
   }
   void SendUpdate(WorkerId worker) {
     Send(Update(worker, 0, std::vector<float>(options_.range.size(), 1.0F), options_.range));

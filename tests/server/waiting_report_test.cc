@@ -8,6 +8,7 @@
 
 #include "stores/memory_byte_map.h"
 #include "tests/processors/server_fixture.h"
+#include "tests/tasks/fold_and_answer.h"
 
 namespace millrace {
 namespace {
@@ -27,7 +28,7 @@ class WaitingReportTest : public ::testing::Test {
   void Send(const Gradient& message) {
     const LogRecord record = RecordOf(message);
     std::vector<OutgoingRecord> out;
-    ASSERT_TRUE(task_.ProcessGradient({task_.position(), record.key, record.value, 0}, out).ok());
+    ASSERT_TRUE(FoldAndAnswer(task_, {task_.position(), record.key, record.value, 0}, out).ok());
   }
   void SendUpdate(WorkerId worker) {
     Send(Update(worker, task_.processor().clocks().clock(worker),

@@ -261,17 +261,14 @@ void Inspector::CheckRecovery(const ShardTask& task, MemoryByteMap& copy) {
            .ok()) {
     return Fail("recovery: the position");
   }
-  std::vector<OutgoingRecord> out;
   for (Offset at = fresh.gradients_position();
        const LogRecord* record = world_.log.Next(Topic::kGradients, partition, at);) {
     at = record->offset + 1;
     const GradientRecord gradient = {record->offset, record->key, record->value,
                                      record->timestamp_ms};
-    if (!fresh.ProcessGradient(gradient, out).ok()) {
-      return Fail("recovery: a gradient");
-    }
+    if (!fresh.Fold(gradient).ok()) return Fail("recovery: a gradient");
   }
-  if (!out.empty()) Fail("recovery: answers while replaying");
+  if (fresh.owes_answers()) Fail("recovery: answers while replaying");
   if (fresh.position() != task.position()) return Fail("recovery: another position");
   if (EmbeddingRowsOf(world_.scenario, fresh) != EmbeddingRowsOf(world_.scenario, task)) {
     return Fail("recovery: other embedding rows");

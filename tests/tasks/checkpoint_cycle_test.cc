@@ -9,6 +9,7 @@
 
 #include "base/error_marks.h"
 #include "stores/memory_byte_map.h"
+#include "tests/tasks/fold_and_answer.h"
 
 namespace millrace {
 namespace {
@@ -27,7 +28,7 @@ class CheckpointCycleTest : public testing::Test {
   // A record that changes the state.
   void Process() {
     std::vector<OutgoingRecord> out;
-    ASSERT_TRUE(task_.ProcessGradient({task_.position(), "key", "no gradient", 0}, out).ok());
+    ASSERT_TRUE(FoldAndAnswer(task_, {task_.position(), "key", "no gradient", 0}, out).ok());
   }
   Checkpoint Begin() {
     auto checkpoint = cycle_.BeginIfDue(task_, now_);

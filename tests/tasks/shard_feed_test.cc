@@ -10,6 +10,7 @@
 #include "stores/memory_byte_map.h"
 #include "tests/processors/server_fixture.h"
 #include "tests/stores/failing_byte_map.h"
+#include "tests/tasks/fold_and_answer.h"
 
 namespace millrace {
 namespace {
@@ -160,7 +161,7 @@ class FailingRowsTest : public testing::Test {
   void SetUp() override { ASSERT_TRUE(task_->StartReplay(0, 0).ok()); }
 
   Status Take(const LogRecord& record) {
-    return task_->ProcessGradient({next_++, record.key, record.value, 0}, out_);
+    return FoldAndAnswer(*task_, {next_++, record.key, record.value, 0}, out_);
   }
   Status TakeFromNobody(Gradient message) {
     message.set_epoch(1);
@@ -211,7 +212,7 @@ TEST(ShardFeedDeathTest, WhatIsLeftIsACutAndAFailedCheckNamesTheLastRecord) {
     const LogRecord record =
         RecordOf(Update(0, clock, std::vector<float>(kFedRange.size(), 1), kFedRange));
     const auto offset = static_cast<Offset>(uint64_t{clock});
-    ASSERT_TRUE(task.ProcessGradient({offset, record.key, record.value, 0}, out).ok());
+    ASSERT_TRUE(FoldAndAnswer(task, {offset, record.key, record.value, 0}, out).ok());
   }
   EXPECT_DEATH((void)task.LeaveCut(), "gradients, partition 0, offset 1");
 }

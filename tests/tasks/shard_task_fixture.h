@@ -15,6 +15,7 @@
 #include "tasks/state_codec.h"
 #include "tests/processors/random_log.h"
 #include "tests/processors/server_fixture.h"
+#include "tests/tasks/fold_and_answer.h"
 #include "tests/tasks/memory_checkpoint_log.h"
 #include "tests/tasks/state_bytes.h"
 
@@ -66,7 +67,7 @@ class ShardTaskTest : public ::testing::Test {
 
   Status Fold(ShardTask& task, Offset offset, std::vector<OutgoingRecord>& out) {
     const LogRecord& record = gradients_[static_cast<size_t>(offset)];
-    return task.ProcessGradient({offset, record.key, record.value, 10 * offset}, out);
+    return FoldAndAnswer(task, {offset, record.key, record.value, 10 * offset}, out);
   }
 
   void Append(const LogRecord& record) { gradients_.push_back(record); }

@@ -13,6 +13,7 @@
 #include "base/big_endian.h"
 #include "stores/memory_byte_map.h"
 #include "tasks/shard_task.h"
+#include "tests/tasks/fold_and_answer.h"
 #include "tests/tasks/worker_task_fixture.h"
 #include "topics/row_codec.h"
 
@@ -299,7 +300,7 @@ TEST_F(WorkerTaskTest, KilledAnywhereAndStartedAtItsCommitTheModelIsTheSameToThe
         }
         std::vector<OutgoingRecord> answers;
         for (const OutgoingRecord& record : std::exchange(out_, {})) {
-          ASSERT_TRUE(shard.ProcessGradient({gradients++, record.key, record.value}, answers).ok());
+          ASSERT_TRUE(FoldAndAnswer(shard, {gradients++, record.key, record.value}, answers).ok());
         }
         for (const OutgoingRecord& answer : answers) {
           if (random() % 10 == 0) continue;  // a delivery that failed

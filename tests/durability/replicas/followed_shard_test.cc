@@ -16,6 +16,7 @@
 #include "tasks/shard_task.h"
 #include "tests/kafka/mock_cluster.h"
 #include "tests/processors/server_fixture.h"
+#include "tests/tasks/fold_and_answer.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -55,7 +56,7 @@ class FollowedShardTest : public testing::Test {
     const LogRecord record = RecordOf(Message(Gradient::kAsk, 0, 0));
     std::vector<OutgoingRecord> ignored;
     EXPECT_TRUE(
-        task_->ProcessGradient({task_->position(), record.key, record.value, 0}, ignored).ok());
+        FoldAndAnswer(*task_, {task_->position(), record.key, record.value, 0}, ignored).ok());
     return **task_->BeginCheckpoint();
   }
   void Commit(const Checkpoint& checkpoint) {

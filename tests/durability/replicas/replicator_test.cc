@@ -14,6 +14,7 @@
 #include "tests/kafka/mock_cluster.h"
 #include "tests/processors/server_fixture.h"
 #include "tests/stores/temporary_folder.h"
+#include "tests/tasks/fold_and_answer.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -42,7 +43,7 @@ TEST(Replicator, OffersAReplicaOnceItHasAWholeCheckpoint) {
   ASSERT_TRUE(task.StartReplay(0, 0).ok());
   std::vector<OutgoingRecord> ignored;
   const LogRecord record = RecordOf(Message(Gradient::kAsk, 0, 0));
-  ASSERT_TRUE(task.ProcessGradient({0, record.key, record.value, 0}, ignored).ok());
+  ASSERT_TRUE(FoldAndAnswer(task, {0, record.key, record.value, 0}, ignored).ok());
   const std::atomic<bool> stop = false;
   const auto log = KafkaCheckpointLog::Create(config, 0, stop);
   ASSERT_TRUE(log.ok()) << log.status();
