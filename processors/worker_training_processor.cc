@@ -78,10 +78,11 @@ void WorkerTrainingProcessor::Ask(ShardId shard, std::optional<Clock> clock,
 }
 
 // (The reply corrects what somebody has made up, as one to a repeated message does.)
-void WorkerTrainingProcessor::AskInDoubt(WorkerOutput& output) {
-  if (std::exchange(parts_[0].asked_in_doubt, true)) return;
-  Ask(ShardId(0), std::nullopt, {}, output);
-  parts_[0].repeated.push_back(last_number_);
+void WorkerTrainingProcessor::AskInDoubt(ShardId shard, WorkerOutput& output) {
+  Part& part = parts_[shard];
+  if (std::exchange(part.asked_in_doubt, true)) return;
+  Ask(shard, std::nullopt, {}, output);
+  part.repeated.push_back(last_number_);
 }
 
 void WorkerTrainingProcessor::Start(WorkerOutput& output) {
@@ -145,16 +146,18 @@ void WorkerTrainingProcessor::Take(Weights message, std::shared_ptr<const Shared
   // shard says it to what was repeated since: then somebody has made up what is known.
   const bool is_reply = std::ranges::count(part.repeated, message.answers_to()) > 0;
   if (is_reply) part.repeated.clear();
-  const bool corrects =
-      is_reply && part.known &&
-      (message.clock() < part.clock ||
-       (message.clock() == part.clock && message.rows().end() != part.message.rows().end()));
+  const bool denies_leave = part.left && !part.left_is_sure && !message.left();
+  const bool corrects = is_reply && part.known &&
+                        (message.clock() < part.clock ||
+                         (message.clock() == part.clock &&
+                          (denies_leave || message.rows().end() != part.message.rows().end())));
   if (corrects) {  // what was sent since may have been forgotten, and nobody leaves for that clock
     in_flight_.Clear();
     leave_clock_.reset();
     part.rows.Clear();
   }
   const bool newer = !part.known || message.clock() > part.clock || corrects;
+  if (newer && denies_leave) ++denied_leaves_;
   const bool better = part.known && message.clock() == part.clock &&
                       ((message.released() && !part.released) || (message.left() && !part.left) ||
                        (message.released() && part.asked_for_embeddings.has_value()) ||
@@ -170,11 +173,14 @@ void WorkerTrainingProcessor::Take(Weights message, std::shared_ptr<const Shared
   if (newer || better || is_same) {
     part.is_reply = (is_same && part.is_reply) || IsOurs(message.answers_to());
   }
+  const bool left_is_sure =
+      message.left() && (IsOurs(message.answers_to()) || part.leave_sent == Clock(message.clock()));
+  part.left_is_sure |= left_is_sure && is_same && part.left;
   if (!newer && !better) return;
-  if (newer) {
-    part.previous_round.reset();
-    part.repeated.clear();  // a reply to it would say where the worker was
-  }
+  if (newer) part.previous_round.reset();
+  // A reply to what was sent before would say where the worker was.
+  if (newer || message.left()) part.repeated.clear();
+  part.left_is_sure = left_is_sure;
   part.known = true;
   part.clock = Clock(message.clock());
   part.released = message.released();
@@ -206,6 +212,55 @@ bool WorkerTrainingProcessor::left() const {
 
 bool WorkerTrainingProcessor::SomeoneLeft() const {
   return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.left; });
+}
+
+bool WorkerTrainingProcessor::DoubtsLeave(bool again, WorkerOutput& output) {
+  bool doubts = false;
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    Part& part = parts_[shard];
+    if (!IsDoubtful(part)) continue;
+    doubts = true;
+    if (again) part.asked_in_doubt = false;
+    AskInDoubt(shard, output);
+  }
+  return doubts;
+}
+
+Status WorkerTrainingProcessor::FollowLeave(WorkerOutput& output) {
+  if (!DoubtsLeave(false, output)) {
+    MILLRACE_RETURN_IF_ERROR(CheckLeave());
+    LeaveAll(false, output);
+  }
+  return failed_;
+}
+
+// An older instance of this worker may have left, or a zombie of it: where its stream ended.
+Status WorkerTrainingProcessor::CheckLeave() {
+  const Part* last = nullptr;
+  Progress at_leave;
+  for (const Part& part : parts_) {
+    if (part.left && (last == nullptr || part.clock > last->clock)) last = &part;
+    // (One that had lost its state may have counted less.)
+    at_leave.rows_end = std::max(at_leave.rows_end, RowNumber(part.message.rows().end()));
+  }
+  at_leave.clock = last->clock;
+  // Or no further rows might be read.
+  const bool all_are_there =
+      std::ranges::all_of(parts_, [&](const Part& part) { return part.clock == last->clock; });
+  if (all_are_there) source_.Forget(progress_);
+  const StatusOr<BatchState> next = source_.Next(at_leave, batch_);
+  // (How many rounds without rows there were somebody may have made up without any harm.)
+  const bool has_new_rows =
+      next.ok() && *next == BatchState::kReady && batch_.rows_end > at_leave.rows_end;
+  if (!has_new_rows) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "gradients, partition " + std::to_string(last - parts_.data()) + ": worker " +
+      std::to_string(options_.worker) + " has left at clock " + std::to_string(last->clock) +
+      ", says the shard, but the worker has not said so, and has rows from " +
+      std::to_string(at_leave.rows_end) +
+      " on that no update has counted. Another program has written to gradients in its name: check "
+      "who may (docs/security.md). A leave is final: start a new job (another --job), from a "
+      "snapshot if there is one");
 }
 
 void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
@@ -260,7 +315,8 @@ void WorkerTrainingProcessor::ReportToShardsSetBack(WorkerOutput& output) {
   if (!begin) return;
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     const Part& part = parts_[shard];
-    if (part.known && !IsBorneOut(part)) continue;  // that clock may have been made up
+    // That clock, or that leave, may have been made up.
+    if (part.known && (!IsBorneOut(part) || IsDoubtful(part))) continue;
     const bool lags = part.known && !part.left && part.clock + options_.pipeline < NewestClock();
     if (part.is_set_back || lags) Send(shard, RestoreOf(part, *begin), output);
   }
@@ -287,7 +343,7 @@ Gradient WorkerTrainingProcessor::RestoreOf(const Part& part, const SourceBegin&
   Gradient::Restore& restore = *message.mutable_restore();
   restore.set_committed_row(begin.row);
   restore.set_least_clock(begin.clock);
-  if (part.known) {
+  if (part.known && !IsDoubtful(part)) {
     // No shard may be further behind another.
     const Clock newest = NewestClock();
     const bool lags = !part.left && part.clock + options_.pipeline < newest;
@@ -333,14 +389,10 @@ Status WorkerTrainingProcessor::TryTrain(WorkerOutput& output) {
   MILLRACE_RETURN_IF_ERROR(failed_);
   if (!answered()) return absl::OkStatus();
   UpdateProgress();
-  if (!source_.Told(progress_, parts_[0].is_reply)) AskInDoubt(output);
+  if (!source_.Told(progress_, parts_[0].is_reply)) AskInDoubt(ShardId(0), output);
   in_flight_.Settle(progress_);
   owed_ = false;
-  if (SomeoneLeft()) {
-    // If one shard says left, the worker leaves all.
-    LeaveAll(false, output);
-    return failed_;
-  }
+  if (SomeoneLeft()) return FollowLeave(output);
   if (leave_clock_ && progress_.clock <= *leave_clock_) return absl::OkStatus();
   leave_clock_.reset();
   while (!in_flight_.full()) {
@@ -614,6 +666,7 @@ void WorkerTrainingProcessor::SendAgain(WorkerOutput& output) {
     Ask(shard, std::nullopt, {}, output);
     asked_ = true;
   }
+  if (DoubtsLeave(true, output)) return;
   if (left()) {  // nothing else makes a lost shard ask again, should the report be lost, too
     for (Part& part : parts_) part.asked_to_restore |= part.is_lost;
     // That the worker has left a server may have said that was replaced before the state was lost.

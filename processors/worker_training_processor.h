@@ -77,6 +77,8 @@ class WorkerTrainingProcessor {
   std::vector<ShardId> SilentShards() const;
   // Whether every shard knows that this worker has left.
   bool left() const;
+  // How often a shard has denied that this worker had left it, which somebody had made up.
+  uint64_t denied_leaves() const { return denied_leaves_; }
   // The progress that the server last reported.
   const Progress& progress() const { return progress_; }
   // Whether the weights of `progress().clock` have arrived and no update is in flight.
@@ -91,6 +93,8 @@ class WorkerTrainingProcessor {
     Clock clock = 0;
     bool released = false;
     bool left = false;
+    // This instance has said so, or the shard has, to a question: nobody else has made it up.
+    bool left_is_sure = false;
     bool is_reply = false;  // it has said `clock` and the rows to a message of this instance
     // Numbers of what the last Repeat has sent to the shard, which has said nothing new since.
     std::vector<uint64_t> repeated{};
@@ -112,7 +116,8 @@ class WorkerTrainingProcessor {
     bool was_lost = false;                      // the shard has lost its state once
     // What the shard says is older than what the worker knows, or than its rows.
     bool is_set_back = false;
-    bool asked_in_doubt = false;      // whether it is so what it has said of the rows
+    bool asked_in_doubt = false;      // whether what it has said of the rows, or that this worker
+                                      // has left, is so
     std::optional<Clock> leave_sent;  // of which clock
   };
 
@@ -133,8 +138,8 @@ class WorkerTrainingProcessor {
   // Appends the message to `output`. One that cannot be serialised is an error of the next
   // TryTrain.
   void Send(ShardId shard, const Gradient& message, WorkerOutput& output);
-  // Asks shard 0 for a reply, once for what it has said.
-  void AskInDoubt(WorkerOutput& output);
+  // Asks the shard for a reply, once for what it has said.
+  void AskInDoubt(ShardId shard, WorkerOutput& output);
   // Requests the newest state, or the answer at `clock`, with these embedding rows.
   void Ask(ShardId shard, std::optional<Clock> clock, const std::vector<EmbeddingId>& wanted,
            WorkerOutput& output);
@@ -180,6 +185,15 @@ class WorkerTrainingProcessor {
   }
   // Shard 0's snapshot mark, which is passed on to all shards.
   const SnapshotMark& Mark() const { return MessageOf(parts_[0]).mark(); }
+  // The worker has left a shard, as that says: leaves all. FailedPrecondition when rows are here
+  // that no update has counted: somebody else has left in its name.
+  Status FollowLeave(WorkerOutput& output);
+  // Whether it may have been made up that the worker has left the shard.
+  static bool IsDoubtful(const Part& part) { return part.left && !part.left_is_sure; }
+  // Asks the shards whose word for it may have been made up. Returns whether there are any.
+  bool DoubtsLeave(bool again, WorkerOutput& output);
+  // An error when the source has rows that come after the leave.
+  Status CheckLeave();
   // Sends a leave to each shard that was not sent one at its present clock; `again`: to each shard
   // that has not confirmed it.
   void LeaveAll(bool again, WorkerOutput& output);
@@ -207,6 +221,7 @@ class WorkerTrainingProcessor {
   UpdatesInFlight in_flight_;
   Progress next_;                     // what the next update is made for
   std::optional<Clock> leave_clock_;  // of the leave that was sent
+  uint64_t denied_leaves_ = 0;
   Status failed_ = absl::OkStatus();  // the error of sending a message
   uint64_t attempts_ = 0;
   uint64_t first_number_;  // of this instance's messages, less one

@@ -77,6 +77,8 @@ class WorkerTask {
   WorkerId worker() const { return options_.worker; }
   bool WantsRows() const { return source_->WantsRows(); }
   bool left() const { return training_->left(); }
+  // See WorkerTrainingProcessor.
+  uint64_t denied_leaves() const { return training_->denied_leaves(); }
   // Whether every shard has reported this worker's clock.
   bool answered() const { return training_->answered(); }
   std::vector<ShardId> SilentShards() const { return training_->SilentShards(); }

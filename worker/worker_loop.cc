@@ -115,6 +115,7 @@ class WorkerLoop {
     std::optional<WorkerFeed> feed{};
     bool ended = false;  // its stream, as was said in the log
     Clock clock = 0;
+    uint64_t denied_leaves = 0;
   };
 
   Status Open() {
@@ -297,6 +298,7 @@ class WorkerLoop {
         spdlog::info("worker {}: end of the stream at offset {}", worker,
                      hosted.task->next_offset());
       }
+      ReportDeniedLeave(hosted);
       HoldOrLetGo(static_cast<int32_t>(worker), *hosted.feed);
       if (evaluation_log_) {
         for (const WorkerOutput::Evaluation& e : hosted.task->TakeEvaluations()) {
@@ -346,6 +348,18 @@ class WorkerLoop {
         "Check that no other program writes to weights, and that all programs have the same "
         "version",
         task.worker(), task.unusable_answers(), task.last_unusable_answer());
+  }
+
+  // Said ever more seldom, too.
+  static void ReportDeniedLeave(Hosted& hosted) {
+    const uint64_t denied = hosted.task->denied_leaves();
+    if (std::exchange(hosted.denied_leaves, denied) == denied || !std::has_single_bit(denied)) {
+      return;
+    }
+    spdlog::warn(
+        "worker {}: a message of weights said that this worker has left, which the server denies "
+        "({} so far); the worker goes on. Check that no other program writes to weights",
+        hosted.task->worker(), denied);
   }
 
   // Nobody trains before every shard has answered: people want to know which one does not.

@@ -82,11 +82,12 @@ inline ServerOptions MakeServerOptions(const TestJob& job, ShardId shard, const 
 
 class TestWorker {
  public:
-  TestWorker(const TestJob& job, WorkerId id, const Model& model)
+  // No two instances have the same `attempt`.
+  TestWorker(const TestJob& job, WorkerId id, const Model& model, uint64_t attempt = 1)
       : options_(OptionsOf(job, id)),
         source_({.batch_rows = kBatchRows}),
         input_(id, kShape, source_, RowNumber{0}),
-        training_(options_, model, source_, uint64_t{id} << 20) {}
+        training_(options_, model, source_, attempt << 20) {}
 
   bool AddRow() {
     if (next_row_ > kRows) return false;
@@ -134,7 +135,7 @@ class Topology {
   }
 
   void StartWorker(WorkerId id) {
-    workers_[id] = std::make_unique<TestWorker>(job_, id, *model_);
+    workers_[id] = std::make_unique<TestWorker>(job_, id, *model_, ++attempts_);
     weights_[id].clear();  // it reads from the end on
     if (job_.rows_first) workers_[id]->AddAll();
     WorkerOutput output;
@@ -321,6 +322,11 @@ class Topology {
     if (server.at_cut()) {
       EXPECT_TRUE(server.LeaveCut(output).ok());
     }
+    if (const auto& reply = output.reply) {
+      std::erase(output.answers, reply->worker);
+      weights_[reply->worker].push_back(
+          {false, *server.Answer(reply->worker, {.answers_to = reply->number})});
+    }
     AppendAnswers(server, output.answers);
     for (const auto& receiver : output.previous_answers) {
       weights_[receiver.worker].push_back({false, *server.PreviousAnswer(receiver)});
@@ -359,6 +365,7 @@ class Topology {
   std::map<WorkerId, std::deque<WeightsRecord>> weights_;
   std::map<ShardId, std::vector<Gradient>> accepted_;
   Offset offset_ = 0;
+  uint64_t attempts_ = 0;
   uint64_t asks_ = 0;
   std::map<uint64_t, std::map<ShardId, Cut>> cuts_;
 };

@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Property;
 using ::testing::SizeIs;
@@ -250,8 +251,9 @@ TEST(WorkerTrainingTest, AfterItsLastRowsItLeavesAndRepeatsThatUntilItIsKnown) {
 
 TEST(WorkerTrainingTest, ATaskThatStartsAfterTheLeaveIsToldSoAndIsSilent) {
   TrainingWorker worker(TrainingWorker::Options());
-  worker.Start();
-  EXPECT_THAT(worker.ReceiveAndTrain(TrainingWorker::Left(worker.Answer(9))), IsEmpty());
+  const Gradient question = worker.Start()[0];
+  const Weights left = worker.Counting(8, TrainingWorker::Left(worker.Answer(9)));
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.To(question, left)), IsEmpty());
   EXPECT_TRUE(worker.training().left());
   worker.AddRows(8);
   worker.End();
@@ -264,8 +266,9 @@ TEST(WorkerTrainingTest, IfOneShardSaysLeftItLeavesAll) {
   options.shards = 2;
   TrainingWorker worker(options);
   worker.AddRows(8);
-  worker.Start();
-  ASSERT_TRUE(worker.Receive(TrainingWorker::Left(worker.Answer(2, 1))).ok());
+  const std::vector<Gradient> questions = worker.Start();
+  const Weights left = worker.To(questions[1], TrainingWorker::Left(worker.Answer(2, 1)));
+  ASSERT_TRUE(worker.Receive(left).ok());
   const std::vector<Gradient> leave = worker.ReceiveAndTrain(worker.Answer(2, 0));
   ASSERT_THAT(leave, SizeIs(1));
   EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0}));
@@ -280,14 +283,82 @@ TEST(WorkerTrainingTest, TheLeaveOfOtherShardsFollowsTheirClock) {
   WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;
   TrainingWorker worker(options);
-  worker.Start();
-  ASSERT_TRUE(worker.Receive(TrainingWorker::Left(worker.Answer(2, 1))).ok());
+  const std::vector<Gradient> questions = worker.Start();
+  const Weights left = worker.To(questions[1], TrainingWorker::Left(worker.Answer(2, 1)));
+  ASSERT_TRUE(worker.Receive(left).ok());
   worker.ReceiveAndTrain(worker.Answer(2, 0));
   // An older self's update of clock 2 was held there for the round, which is complete now.
   worker.ReceiveAndTrain(worker.Answer(3, 0));
   const std::vector<Gradient> leave = worker.Repeat();
   ASSERT_THAT(leave, SizeIs(1));
   EXPECT_EQ(leave[0].clock(), 3u) << "a leave of clock 2 would be refused for ever";
+}
+
+TEST(WorkerTrainingTest, ThatItHasLeftItBelievesAShardOnlyInReply) {
+  TrainingWorker worker(TrainingWorker::Options());
+  worker.AddRows(12);
+  worker.UpdateOf(0);
+  for (const Clock forged : {Clock(0), Clock(2)}) {
+    const Weights left = worker.Counting(0, TrainingWorker::Left(worker.Answer(forged)));
+    const std::vector<Gradient> question = worker.ReceiveAndTrain(left);
+    ASSERT_THAT(question, SizeIs(1)) << forged;
+    EXPECT_EQ(question[0].kind_case(), Gradient::kAsk);
+    EXPECT_THAT(worker.Train(), IsEmpty()) << "once, and then by Repeat";
+    const std::vector<Gradient> again = worker.Repeat();
+    ASSERT_THAT(again, SizeIs(1));
+    EXPECT_EQ(again[0].kind_case(), Gradient::kAsk);
+    const std::vector<Gradient> update =
+        worker.ReceiveAndTrain(worker.To(again[0], worker.Answer(0)));
+    ASSERT_THAT(update, SizeIs(1)) << "it is back";
+    EXPECT_EQ(update[0].kind_case(), Gradient::kUpdate);
+    EXPECT_EQ(update[0].clock(), 0u);
+    EXPECT_FALSE(worker.training().left());
+    EXPECT_EQ(worker.training().denied_leaves(), forged == 0 ? 1u : 2u);
+  }
+  EXPECT_EQ(worker.UpdateOf(1).clock(), 1u);
+}
+
+TEST(WorkerTrainingTest, OneForgedWordLeavesNoOtherShard) {
+  WorkerOptions options = TrainingWorker::Options();
+  options.shards = 2;
+  TrainingWorker worker(options);
+  worker.AddRows(12);
+  worker.Start();
+  ASSERT_TRUE(worker.Receive(worker.Answer(0, 0)).ok());
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(0, 1)), SizeIs(2));
+  const auto questions = worker.ReceiveAndTrain(TrainingWorker::Left(worker.Answer(0, 1)));
+  ASSERT_THAT(questions, SizeIs(1));
+  EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({1}));
+  EXPECT_EQ(questions[0].kind_case(), Gradient::kAsk);
+  // The server has taken the update meanwhile.
+  const auto updates = worker.ReceiveAndTrain(worker.To(questions[0], worker.Answer(1, 1)));
+  for (const Gradient& message : updates) EXPECT_FALSE(message.has_leave());
+  EXPECT_EQ(worker.training().denied_leaves(), 1u);
+}
+
+TEST(WorkerTrainingTest, ALeaveThatSomebodyElseSaidInItsNameIsAnErrorWhileItHasRows) {
+  TrainingWorker worker(TrainingWorker::Options());
+  worker.AddRows(8);
+  const Gradient update = worker.UpdateOf(0);
+  const Weights left = worker.Counting(4, TrainingWorker::Left(worker.Answer(1)));
+  ASSERT_TRUE(worker.Receive(worker.To(update, left)).ok());
+  WorkerOutput output;
+  const Status status = worker.training().TryTrain(output);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("worker 0 has left at clock 1, says the shard, but the worker has not said "
+                        "so, and has rows from 4 on that no update has counted"));
+}
+
+TEST(WorkerTrainingTest, ALeaveInItsNameIsAnErrorAlsoWhenItsNextRowsComeLater) {
+  TrainingWorker worker(TrainingWorker::Options());
+  worker.AddRows(4);
+  const Gradient update = worker.UpdateOf(0);
+  const Weights left = worker.Counting(4, TrainingWorker::Left(worker.Answer(1)));
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.To(update, left)), IsEmpty());
+  worker.AddRows(4);
+  WorkerOutput output;
+  EXPECT_TRUE(absl::IsFailedPrecondition(worker.training().TryTrain(output)));
 }
 
 // ---- weights that cannot be used ----

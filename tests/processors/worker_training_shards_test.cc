@@ -98,7 +98,8 @@ TEST(WorkerTrainingTest, SaysItsLeaveAgainToAShardThatHasComeToALaterClockMeanwh
   TrainingWorker worker(options);
   worker.AddRows(8);
   worker.End();
-  ASSERT_TRUE(worker.Receive(TrainingWorker::Left(worker.Answer(2, 1))).ok());
+  const Weights left = TrainingWorker::Left(worker.Answer(2, 1));
+  ASSERT_TRUE(worker.Receive(worker.To(worker.Start()[1], left)).ok());
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 0)), SizeIs(1));
   EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 0)), IsEmpty()) << "it has been said";
   const std::vector<Gradient> again = worker.ReceiveAndTrain(worker.Answer(3, 0));
@@ -212,7 +213,8 @@ TEST(WorkerTrainingProcessor, RepeatsWhatItToldALostShardAlsoWhenItHasLeft) {
   TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(4);
   worker.End();
-  worker.ReceiveAndTrain(TrainingWorker::Left(worker.Answer(1)));
+  const Gradient question = worker.Start()[0];
+  worker.ReceiveAndTrain(worker.To(question, TrainingWorker::Left(worker.Answer(1))));
   EXPECT_THAT(worker.Repeat(), IsEmpty());
   Weights lost;
   lost.set_epoch(worker.Answer(1).epoch());
@@ -223,7 +225,7 @@ TEST(WorkerTrainingProcessor, RepeatsWhatItToldALostShardAlsoWhenItHasLeft) {
   EXPECT_EQ(again[0].kind_case(), Gradient::kAsk);
   EXPECT_TRUE(again[1].restore().left());
   // A server that was replaced before the state was lost may have said this.
-  worker.ReceiveAndTrain(TrainingWorker::Left(worker.Answer(1)));
+  worker.ReceiveAndTrain(worker.To(question, TrainingWorker::Left(worker.Answer(1))));
   const std::vector<Gradient> ask = worker.Repeat();
   ASSERT_THAT(ask, SizeIs(1));
   EXPECT_EQ(ask[0].kind_case(), Gradient::kAsk);

@@ -1,6 +1,7 @@
 // Errors of workers.
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "tests/simulation/planted_shapes.h"
@@ -129,6 +130,34 @@ using EndsNoBatchAtAFlush = WithOtherOptions<[](WorkerId, WorkerOptions& options
   options.training.set_batch_wait_s(0);
 }>;
 
+// Takes whatever says that it has left for a reply to what it has asked last.
+class BelievesThatItHasLeft final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  void Change(std::vector<OutgoingRecord>& out) const override {
+    for (const OutgoingRecord& record : out) {
+      Gradient message;
+      if (record.topic != Topic::kGradients || record.value.size() < 2) continue;
+      if (record.value[1] == 0 && message.ParseFromString(record.value.substr(2))) {
+        last_number_[WorkerId(message.worker())] = message.number();
+      }
+    }
+  }
+  std::string ReadOf(WorkerId worker, const std::string& weights) const override {
+    Weights message;
+    const bool is_whole = weights.size() >= 2 && weights[1] == 0 &&
+                          message.ParseFromString(weights.substr(2)) && message.left();
+    if (!is_whole) return weights;
+    message.set_answers_to(last_number_[worker]);
+    return FrameOf(message);
+  }
+
+ private:
+  mutable std::map<WorkerId, uint64_t> last_number_;
+};
+
 void Flushed(Scenario& scenario, Faults&) {
   scenario.flushes = true;
   scenario.training.set_schedule(Training::ONE_PASS);
@@ -191,6 +220,8 @@ std::vector<PlantedError> PlantedInWorkers() {
   errors.push_back(InWorker<CommitsBehindARecordThatItIsWithin>(
       "a commit behind a record of which rows are needed", 50,
       [](Scenario& scenario, Faults&) { scenario.training.set_schedule(Training::ONE_PASS); }));
+  errors.push_back(InWorker<BelievesThatItHasLeft>(
+      "a worker that believes whoever says that it has left", 50, WholeMessages));
   errors.push_back(
       InWorker<EndsNoBatchAtAFlush>("a worker that waits behind a flush", 20, Flushed));
   errors.push_back(InWorker<ReadsOnWhereItStood>(

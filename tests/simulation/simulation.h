@@ -123,6 +123,7 @@ class Simulation {
   std::string AwaitRefusal();
   void Stranger();
   // `message` is an update of the worker's present clock on the shard.
+  void ForgeLeft(ShardId shard, WorkerId worker);
   void HostileStranger(ShardId shard, Gradient message);
   void ForgeCount(WorkerId worker);
   // Sends shard 0 what somebody does who wants a snapshot, or gives one up.

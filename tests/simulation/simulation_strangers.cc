@@ -98,6 +98,7 @@ void Simulation::Stranger() {
   const bool has_buffer = world_.scenario.training.schedule() == Training::BUFFER;
   const bool may_forge = has_buffer && faults_.timer;
   if (may_forge && world_.random.Chance(0.2)) return ForgeCount(worker);
+  if (faults_.timer && world_.random.Chance(0.1)) return ForgeLeft(shard, worker);
   if (world_.random.Chance(0.3)) return HostileStranger(shard, std::move(message));
   switch (world_.random.Below(9)) {
     case 0:
@@ -173,6 +174,21 @@ void Simulation::ForgeCount(WorkerId worker) {
                     world_.random.Between(1, 3));
   weights.mutable_rows()->set_end(1'000'000);
   world_.Append({Topic::kWeights, static_cast<int32_t>(worker), EncodeBigEndian32(0),
+                 MakeFrames(weights.SerializeAsString(), 0).front()});
+}
+
+// That a worker has left the shard, which the shard denies when the worker asks.
+void Simulation::ForgeLeft(ShardId shard, WorkerId worker) {
+  world_.Count("stranger: weights that say that a worker has left");
+  const Referee::Member& member = inspector_.referee(shard).now().members[worker];
+  Weights weights;
+  weights.set_epoch(kEpoch);
+  weights.set_shard(shard);
+  weights.set_clock(member.clock + (world_.random.Chance(0.5) ? world_.random.Between(1, 3) : 0));
+  weights.set_released(true);
+  weights.set_left(true);
+  weights.mutable_rows()->set_end(member.rows.end);
+  world_.Append({Topic::kWeights, static_cast<int32_t>(worker), EncodeBigEndian32(shard),
                  MakeFrames(weights.SerializeAsString(), 0).front()});
 }
 

@@ -159,6 +159,7 @@ constexpr std::string_view kMustHappen[] = {
     "stranger: weights for a shard that has lost none",
     "stranger: weights of another epoch",
     "stranger: weights of another shape",
+    "stranger: weights that say that a worker has left",
     "transaction that is refused for good",
     "transaction that times out while it is written",
     "transaction that times out",

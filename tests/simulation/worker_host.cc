@@ -158,7 +158,7 @@ bool WorkerHost::ReadWeights(WorkerId worker, Hosted& hosted) {
   const LogRecord* record = world_.log.Next(Topic::kWeights, partition, hosted.next_weights);
   if (record == nullptr) return false;
   hosted.next_weights = record->offset + 1;
-  hosted.feed->TakeWeights(record->offset, record->key, record->value, out_);
+  hosted.feed->TakeWeights(record->offset, record->key, ReadOf(worker, record->value), out_);
   Advance(worker, hosted);
   return true;
 }

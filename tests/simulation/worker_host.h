@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tasks/shared_weights_reader.h"
@@ -61,6 +62,7 @@ class WorkerHost : public Host {
     return MakeWorkerOptions(world_.scenario, worker);
   }
   virtual void Change(std::vector<OutgoingRecord>&) const {}
+  virtual std::string ReadOf(WorkerId, const std::string& weights) const { return weights; }
   virtual std::optional<InputPosition> PositionToCommit(const WorkerTask&,
                                                         std::optional<InputPosition> right) const {
     return right;
