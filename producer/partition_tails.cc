@@ -11,6 +11,7 @@
 #include "kafka/consumer.h"
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
+#include "producer/tail_ends.h"
 
 namespace millrace {
 namespace {
@@ -29,7 +30,7 @@ constexpr seconds kStillTimeout(10);
 class TailReader {
  public:
   TailReader(const TailReading& reading, const std::atomic<bool>& stop)
-      : reading_(reading), stop_(stop) {}
+      : reading_(reading), stop_(stop), ends_(reading.partitions) {}
 
   Status Open(const KafkaOptions& kafka) {
     ConsumerOptions options;
@@ -44,31 +45,41 @@ class TailReader {
   StatusOr<std::vector<PartitionTail>> Read() {
     const auto deadline = steady_clock::now() + kStillTimeout;
     MILLRACE_ASSIGN_OR_RETURN(std::vector<OffsetRange> ranges, Ranges());
+    ends_.Take(ranges);
     while (true) {
       std::vector<PartitionTail> tails;
       for (uint32_t i = 0; i < reading_.partitions; ++i) {
-        MILLRACE_ASSIGN_OR_RETURN(PartitionTail tail, ReadTail(i, ranges[i]));
+        MILLRACE_ASSIGN_OR_RETURN(PartitionTail tail, ReadTail(i, ranges[i].begin));
         tails.push_back(std::move(tail));
       }
       if (reading_.untouched) return tails;
-      MILLRACE_RETURN_IF_ERROR(Sleep(kStill));
-      MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> later, Ranges());
-      const bool still =
-          std::equal(ranges.begin(), ranges.end(), later.begin(),
-                     [](const OffsetRange& a, const OffsetRange& b) { return a.end == b.end; });
-      if (still) return tails;
-      if (steady_clock::now() > deadline) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("another producer is writing to ", reading_.topic,
-                         ": a job has one CsvProducer or TopicSource; stop that one, or start a "
-                         "new job (--job)"));
+      TailEnds::News news = TailEnds::News::kBack;
+      while (news == TailEnds::News::kBack) {
+        MILLRACE_RETURN_IF_ERROR(Sleep(kStill));
+        MILLRACE_ASSIGN_OR_RETURN(ranges, Ranges());
+        news = ends_.Take(ranges);
+        if (news == TailEnds::News::kNone) return tails;
+        if (steady_clock::now() > deadline) return NotStill();
       }
-      ranges = later;
     }
   }
 
  private:
-  std::string Name(uint32_t partition) const {
+  Status NotStill() const {
+    if (const auto& back = ends_.went_back()) {
+      return absl::UnavailableError(absl::StrCat(
+          Name(back->partition), " ends at offset ", int64_t{back->told},
+          ", says its broker, but records up to ", int64_t{ends_.known(back->partition)},
+          " were there a moment ago: it does not know them yet, or they are lost (an unclean "
+          "leader election, or a broker's disk)"));
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("another producer is writing to ", reading_.topic,
+                     ": a job has one CsvProducer or TopicSource; stop that one, or start a new "
+                     "job (--job)"));
+  }
+
+  std::string Name(size_t partition) const {
     return absl::StrCat(reading_.topic, " [", partition, "]");
   }
 
@@ -93,18 +104,20 @@ class TailReader {
     return ranges;
   }
 
-  StatusOr<PartitionTail> ReadTail(uint32_t partition, OffsetRange range) {
+  // Up to the end that is known.
+  StatusOr<PartitionTail> ReadTail(uint32_t partition, Offset begin) {
     foreign_.clear();
-    if (range.end == 0) return PartitionTail();
+    const Offset end = ends_.known(partition);
+    if (end == 0) return PartitionTail();
     // The last offsets may be without a record, so look further and further back.
-    for (int64_t back = 1; range.begin < range.end; back *= 16) {
-      const Offset from = std::max(range.begin, range.end - back);
+    for (int64_t back = 1; begin < end; back *= 16) {
+      const Offset from = std::max(begin, end - back);
       MILLRACE_ASSIGN_OR_RETURN(std::optional<PartitionTail> tail, LastFrom(partition, from));
       if (tail) return std::move(*tail);
-      if (from == range.begin) break;
+      if (from == begin) break;
     }
     // Offsets without records are those of transactions that were aborted.
-    if (range.begin == 0 && foreign_.empty()) return PartitionTail();
+    if (begin == 0 && foreign_.empty()) return PartitionTail();
     return absl::FailedPreconditionError(absl::StrCat(
         Name(partition),
         foreign_.empty()
@@ -114,7 +127,8 @@ class TailReader {
         ", so the next row number is unknown: start a new job (another --job)"));
   }
 
-  // The last record at or after `offset`, if there is one.
+  // The last record at or after `offset`, if there is one. A broker that does not know yet that
+  // another leads the partition may say that it ends before.
   StatusOr<std::optional<PartitionTail>> LastFrom(uint32_t partition, Offset offset) {
     const auto id = static_cast<int32_t>(partition);
     std::optional<PartitionTail> last;
@@ -132,7 +146,10 @@ class TailReader {
       at_end = false;
       return absl::OkStatus();
     };
-    handler.on_end = [&](int32_t, Offset) { at_end = true; };
+    handler.on_end = [&](int32_t, Offset end) {
+      at_end = end >= ends_.known(partition);
+      ends_.NoteRead(partition, end);
+    };
     handler.on_out_of_range = [&](int32_t) {
       return absl::UnavailableError(
           absl::StrCat("records of ", Name(partition),
@@ -157,6 +174,7 @@ class TailReader {
   const std::atomic<bool>& stop_;
   Wakeup wakeup_;
   std::unique_ptr<PartitionConsumer> consumer_;
+  TailEnds ends_;
   std::string foreign_;  // why the newest record of this partition that is no row is none
 };
 

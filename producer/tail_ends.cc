@@ -1,0 +1,28 @@
+#include "producer/tail_ends.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace millrace {
+
+TailEnds::News TailEnds::Take(std::span<const OffsetRange> told) {
+  MILLRACE_CHECK(told.size() == known_.size());
+  went_back_.reset();
+  News news = News::kNone;
+  for (size_t i = 0; i < told.size(); ++i) {
+    if (told[i].end < known_[i]) went_back_ = {.partition = i, .told = told[i].end};
+    if (told[i].end > known_[i]) {
+      known_[i] = told[i].end;
+      news = News::kFurther;
+    }
+  }
+  return went_back_ ? News::kBack : news;
+}
+
+void TailEnds::NoteRead(size_t partition, Offset end) {
+  MILLRACE_CHECK(partition < known_.size());
+  known_[partition] = std::max(known_[partition], end);
+}
+
+}  // namespace millrace
