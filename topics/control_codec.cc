@@ -1,6 +1,8 @@
 #include "topics/control_codec.h"
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 #include "base/check.h"
 #include "topics/frame.h"
@@ -73,6 +75,37 @@ Status CheckControl(const ControlRecord& record) {
   return BadControl("a command of an unknown kind");
 }
 
+// Groups in the order in which they get slots.
+std::vector<const ProcessGroup*> InOrder(const ProcessPlan& plan) {
+  std::vector<const ProcessGroup*> groups;
+  for (const ProcessGroup& group : plan.groups()) groups.push_back(&group);
+  std::ranges::sort(groups, [](const ProcessGroup* a, const ProcessGroup* b) {
+    return a->priority() != b->priority() ? a->priority() > b->priority() : a->name() < b->name();
+  });
+  return groups;
+}
+
+// Whoever has a slot keeps it until it ends, which a server does only with the job.
+Status CheckSlots(const ProcessPlan& plan) {
+  if (plan.slots() == 0) return absl::OkStatus();
+  uint64_t before = 0;  // processes that get slots before the group
+  std::string names;
+  for (const ProcessGroup* group : InOrder(plan)) {
+    const uint64_t needed = before + group->least();
+    if (group->least() > 0 && needed > plan.slots()) {
+      return BadControl("the group " + group->name() + " would wait for ever: of the " +
+                        std::to_string(plan.slots()) + " slots (--slots) " +
+                        std::to_string(before) + " go to the processes of higher groups (" + names +
+                        "), and the job needs " + std::to_string(group->least()) +
+                        " of this one; give at least " + std::to_string(needed) +
+                        " slots, or 0: no limit");
+    }
+    before += group->count();
+    names += (names.empty() ? "" : ", ") + group->name();
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Status CheckPlan(const ProcessPlan& plan) {
@@ -89,7 +122,7 @@ Status CheckPlan(const ProcessPlan& plan) {
   }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("processes:", processes, kMostProcesses));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the plan:", plan.ByteSizeLong(), kMostPlanBytes));
-  if (plan.slots() == 0 || plan.slots() >= least) return absl::OkStatus();
+  if (plan.slots() == 0 || plan.slots() >= least) return CheckSlots(plan);
   return BadControl(
       std::to_string(plan.slots()) +
       " slots (--slots), but so many processes are needed at a time: " + std::to_string(least) +

@@ -19,7 +19,8 @@ inline constexpr size_t kMostEndDetailBytes = 4'096;
 
 // InvalidArgument, which says what is wrong and where: a plan without a group, a group twice, a
 // name, a count (1 to kMostProcesses in all), a command, `least`, most_failures or slots that
-// cannot be.
+// cannot be; or so few slots that a group of which the job needs processes would wait for ever: who
+// starts before it is not known to end.
 Status CheckPlan(const ProcessPlan& plan);
 // InvalidArgument: another cause than those that are known, or a detail that is too long.
 Status CheckProcessEnd(const ProcessEnd& end);

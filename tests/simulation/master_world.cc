@@ -118,12 +118,14 @@ class MasterWorld {
       if (random_.Chance(0.3))
         group.set_most_failures(static_cast<uint32_t>(random_.Between(1, 4)));
     };
-    add("server", random_.Between(1, 2), 3, 1);
-    if (random_.Chance(0.5)) add("producer", 1, 2, 1);
-    if (random_.Chance(0.9)) add("worker", random_.Between(1, 3), 1, 1);
     if (!slots_are_fixed_)
       slots_ = random_.Chance(0.4) ? 0 : static_cast<uint32_t>(random_.Between(3, 6));
+    // A worker must fit beside all servers and a producer.
+    add("server", random_.Between(1, slots_ == 3 ? 1 : 2), 3, 1);
+    if (random_.Chance(0.5)) add("producer", 1, 2, 1);
+    if (random_.Chance(0.9)) add("worker", random_.Between(1, 3), 1, 1);
     plan.set_slots(slots_);
+    if (!CheckPlan(plan).ok()) Violate("a plan that was drawn is refused");
     return plan;
   }
 

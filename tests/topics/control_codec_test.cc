@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "topics/frame.h"
 
 namespace millrace {
@@ -58,6 +60,34 @@ TEST(ProcessPlan, IsCheckedBeforeItIsUsed) {
               HasSubstr("bytes of the command of the group worker"));
   EXPECT_THAT(WhyNot([](P& p, G&) { p.set_slots(1); }),
               HasSubstr("so many processes are needed at a time: 2"));
+}
+
+TEST(ProcessPlan, LeavesNoGroupThatTheJobNeedsWaitingForEverForASlot) {
+  ProcessPlan plan = GoodPlan();
+  plan.mutable_groups(0)->set_priority(3);
+  plan.set_slots(3);
+  EXPECT_EQ(CheckPlan(plan), absl::OkStatus());
+  plan.set_slots(2);  // so many are needed at a time, but both are the servers'
+  EXPECT_EQ(std::string(TextOf(CheckPlan(plan))),
+            "the group worker would wait for ever: of the 2 slots (--slots) 2 go to the processes "
+            "of higher groups (server), and the job needs 1 of this one; give at least 3 slots, or "
+            "0: no limit");
+  plan.set_slots(0);
+  EXPECT_EQ(CheckPlan(plan), absl::OkStatus());
+  plan.set_slots(2);
+  plan.mutable_groups(1)->set_priority(4);  // it comes first
+  EXPECT_THAT(std::string(TextOf(CheckPlan(plan))), HasSubstr("the group server would wait"));
+  plan.mutable_groups(0)->set_least(0);
+  EXPECT_EQ(CheckPlan(plan), absl::OkStatus()) << "the job can do without it";
+}
+
+TEST(ProcessPlan, OfTheSamePriorityTheFirstByNameHasItsSlotsFirst) {
+  ProcessPlan plan = GoodPlan();
+  std::swap(*plan.mutable_groups(0), *plan.mutable_groups(1));
+  plan.set_slots(2);
+  EXPECT_THAT(std::string(TextOf(CheckPlan(plan))),
+              HasSubstr("the group worker would wait for ever: of the 2 slots (--slots) 2 go to "
+                        "the processes of higher groups (server)"));
 }
 
 TEST(ProcessPlan, IsNotLargerThanAStateThatMustFitIntoARecord) {
