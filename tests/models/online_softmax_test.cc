@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <functional>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "models/softmax_regression.h"
+#include "tests/models/online_cases.h"
 #include "tests/models/online_job.h"
 #include "tests/models/plain_online_learner.h"
 
@@ -22,28 +23,6 @@ using Shape = OnlineSoftmax::Shape;
 
 constexpr size_t kRates = OnlineRace::kRates;
 constexpr size_t kCurvature = OnlineRace::kCurvature;
-
-// Rows whose labels follow from a few of their features, with noise.
-std::vector<Row> LearnableRows(const Shape& shape, size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  const size_t hashed = shape.features - shape.numeric;
-  std::vector<Row> rows = RandomRows({.numeric = shape.numeric,
-                                      .hashed = hashed,
-                                      .hashed_in_row = std::min<size_t>(hashed, 3),
-                                      .missing = 0.1},
-                                     shape.classes, count, random);
-  for (Row& row : rows) {
-    double sum = 0;
-    for (const double value : row.numeric) sum += std::isnan(value) ? 0.3 : value;
-    for (size_t i = 0; i < row.index.size(); ++i) {
-      sum += (row.index[i] % 2 == 0 ? 1 : -1) * static_cast<double>(row.value[i]);
-    }
-    if (random() % 4 == 0) continue;
-    const double place = std::clamp(sum + 1.5, 0.0, 2.9) / 3;
-    row.label = static_cast<uint32_t>(place * static_cast<double>(shape.classes));
-  }
-  return rows;
-}
 
 void ExpectNear(double actual, double expected, double tolerance) {
   EXPECT_NEAR(actual, expected, tolerance * std::max(1.0, std::abs(expected)));
@@ -65,24 +44,6 @@ double ShareOf(const OnlineJob& job, size_t begin, size_t end) {
     if (e >= begin && e < end) part += share;
   }
   return part / sum;
-}
-
-bool AllFinite(std::span<const float> values) {
-  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
-}
-
-struct LearnerCase {
-  Shape shape;
-  std::vector<float> class_weights{};
-};
-
-std::vector<LearnerCase> SomeLearners() {
-  return {{.shape = {.numeric = 3, .features = 3, .classes = 2}},
-          {.shape = {.numeric = 0, .features = 12, .classes = 2}},
-          {.shape = {.numeric = 3, .features = 15, .classes = 2}, .class_weights = {0.5f, 2.25f}},
-          {.shape = {.numeric = 2, .features = 9, .classes = 3}},
-          {.shape = {.numeric = 4, .features = 24, .classes = 7},
-           .class_weights = {1, 2, 0.25f, 1, 3, 0, 1}}};
 }
 
 TEST(OnlineSoftmaxTest, OneWorkerLearnsWhatThePlainLearnerOfThePageLearns) {
@@ -396,195 +357,6 @@ TEST(OnlineSoftmaxTest, AHundredThousandEqualRowsAreLearntAndNoMore) {
   const float before = job.Test(rows[0])[1];
   job.Learn(std::vector<Row>(200, {.label = 0, .numeric = {7}, .index = {1}, .value = {1}}));
   EXPECT_LT(job.Test(rows[0])[1], 0.2f) << before;
-}
-
-// ---- many workers ----
-
-TEST(DampingOf, AWorkerThatIsAloneCountsFully) {
-  const float first[OnlineRace::kValues] = {0, 0, 0, 0, 0, 1};
-  const float last[OnlineRace::kValues] = {9, 9, 9, 9, 9, 500};
-  EXPECT_THAT(DampingOf(first, last, 1000, 1), testing::Each(1.0f));
-}
-
-TEST(DampingOf, IsTheMeanOfThePowersOfWhatABatchLeaves) {
-  const float rates[kRates] = {0.02f, 0.1f, 0.06f, 0.25f, 1.0f};
-  for (const double before : {0.0, 0.3, 40.0}) {
-    for (const double change : {1e-3, 0.2, 25.0}) {
-      const double joint = 3 * change;
-      float first[OnlineRace::kValues] = {};
-      float last[OnlineRace::kValues] = {};
-      first[kCurvature] = static_cast<float>(before);
-      last[kCurvature] = static_cast<float>(before + change);
-      // The mean of 1 / root(h + .001) on the way, by small steps.
-      double rooted = 0;
-      constexpr int kSteps = 100'000;
-      for (int i = 0; i < kSteps; ++i) {
-        rooted += 1 / std::sqrt(before + change * (i + 0.5) / kSteps + 0.001) / kSteps;
-      }
-      for (uint32_t workers = 1; workers <= 64; ++workers) {
-        const auto factors = DampingOf(first, last, static_cast<float>(joint), workers);
-        for (size_t e = 0; e < kRates; ++e) {
-          const double rate = static_cast<double>(rates[e]) * (e < 2 ? 1 : rooted);
-          double sum = 0;
-          for (uint32_t n = 0; n < workers; ++n) sum += std::exp(-rate * joint * n);
-          EXPECT_NEAR(static_cast<double>(factors[e]), sum / workers, 2e-3 * sum / workers);
-        }
-      }
-    }
-  }
-}
-
-TEST(DampingOf, IsOneForSmallStepsAndTheWorkersPartForLargeOnes) {
-  float first[OnlineRace::kValues] = {};
-  float last[OnlineRace::kValues] = {};
-  first[kCurvature] = 1;
-  last[kCurvature] = 1 + 1e-5f;
-  for (const float factor : DampingOf(first, last, 1e-6f, 50)) EXPECT_NEAR(factor, 1, 1e-4);
-  last[kCurvature] = 1e6f;
-  for (const float factor : DampingOf(first, last, 1e9f, 50)) EXPECT_NEAR(factor, 0.02, 1e-4);
-  for (const float factor : DampingOf(first, last, 1e30f, 1'000'000)) EXPECT_NEAR(factor, 0, 2e-6);
-}
-
-// Where it is large, a float's steps are longer than what a batch adds.
-TEST(DampingOf, DoesNotDependOnDigitsThatALargeCurvatureHasLost) {
-  float first[OnlineRace::kValues] = {};
-  float last[OnlineRace::kValues] = {};
-  first[kCurvature] = last[kCurvature] = 1e8f;
-  const double joint = 2000;  // of features that are rare, too
-  const auto factors = DampingOf(first, last, static_cast<float>(joint), 16);
-  const float rates[kRates] = {0.02f, 0.1f, 6e-6f, 25e-6f, 1e-4f};
-  for (size_t e = 0; e < kRates; ++e) {
-    double sum = 0;
-    for (int n = 0; n < 16; ++n) sum += std::exp(-static_cast<double>(rates[e]) * joint * n);
-    EXPECT_NEAR(static_cast<double>(factors[e]), sum / 16, 1e-4);
-  }
-  first[kCurvature] = 1e6f;
-  last[kCurvature] = std::nextafter(1e6f, 2e6f);
-  EXPECT_NEAR(DampingOf(first, last, 1000, 2)[4], (1 + std::exp(-1.0)) / 2, 1e-4);
-}
-
-TEST(OnlineSoftmaxTest, AWorkerAmongOthersSendsAsMuchOfAStepAsItsCurvatureLeaves) {
-  for (const LearnerCase& setup : SomeLearners()) {
-    const Shape& shape = setup.shape;
-    const std::vector<Row> rows = LearnableRows(shape, 50, 8);
-    PlainOnlineLearner plain(shape.numeric, static_cast<uint32_t>(shape.features), shape.classes,
-                             {setup.class_weights.begin(), setup.class_weights.end()});
-    const auto learn = [&plain](const std::vector<Row>& learnt) {
-      for (const Row& row : learnt) {
-        plain.Learn(plain.FeaturesOf(row), row.label);
-        plain.Count(row);
-      }
-    };
-    const std::vector<Row> before = LearnableRows(shape, 200, 9);
-    learn(before);
-    const PlainOnlineLearner first = plain;
-    learn(rows);
-    OnlineJob job(shape, setup.class_weights);
-    job.Learn(before);
-    const OnlineJob::Change alone = job.ChangeBy(Pointers(rows));
-    const uint32_t workers = 6;
-    const OnlineJob::Change among = job.ChangeBy(Pointers(rows), workers);
-    EXPECT_EQ(among.scores, alone.scores);
-    const size_t block = job.model().block_size();
-    for (uint32_t feature = 0; feature <= shape.features; ++feature) {
-      for (size_t k = plain.FirstColumn(); k < shape.classes; ++k) {
-        const size_t at = feature * block + (k - plain.FirstColumn()) * OnlineRace::kValues;
-        EXPECT_EQ(among.parameters[at + kCurvature], alone.parameters[at + kCurvature]);
-        for (size_t e = 0; e < kRates; ++e) {
-          const double way = plain.Way(e, k, feature) - first.Way(e, k, feature);
-          double sum = 0;
-          for (uint32_t n = 0; n < workers; ++n) sum += std::exp(-way * n);
-          // Of a decaying rate the way is estimated from its two ends.
-          const double tolerance = e < 2 ? 1e-3 : 0.03;
-          const auto full = static_cast<double>(alone.parameters[at + e]);
-          EXPECT_NEAR(static_cast<double>(among.parameters[at + e]), full * sum / workers,
-                      tolerance * std::abs(full));
-        }
-      }
-    }
-  }
-}
-
-// Their losses would favour the rate that knows them by heart.
-TEST(OnlineSoftmaxTest, LearnsFromARowAgainWithoutCountingItInTheRace) {
-  const Shape shape = {.numeric = 2, .features = 6, .classes = 3};
-  const std::vector<Row> rows = LearnableRows(shape, 60, 3);
-  OnlineJob job(shape);
-  job.Learn(rows);
-  const std::vector<float> before(job.Race().begin(), job.Race().end());
-  const std::vector<const Row*> all = Pointers(rows);
-  const OnlineJob::Change again =
-      job.ChangeBy({.rows = all, .trained_end = all.size(), .scaled_begin = all.size()});
-  job.Apply(again);
-  EXPECT_THAT(job.Race(), testing::ElementsAreArray(before));
-  EXPECT_TRUE(std::ranges::any_of(again.parameters, [](float value) { return value != 0; }));
-  EXPECT_GT(again.loss.weight_sum, 0);
-  // Of a batch of both the new rows count, and no others.
-  const OnlineJob::Change both =
-      job.ChangeBy({.rows = all, .trained_end = all.size(), .scaled_begin = all.size() - 1});
-  job.Apply(both);
-  double counted = 0;
-  for (size_t k = 0; k < 3; ++k) counted += job.Race()[OnlineRace::kRacers + k];
-  double known = 0;
-  for (size_t k = 0; k < 3; ++k) known += before[OnlineRace::kRacers + k];
-  EXPECT_NEAR(counted, known * (1 - 1 / OnlineRace::kMemory) + 1, 1e-3);
-}
-
-TEST(OnlineSoftmaxTest, ManyWorkersForgetTheRaceAsFastAsOne) {
-  const Shape shape = {.numeric = 1, .features = 1, .classes = 2};
-  const auto raced = [&](size_t workers) {
-    OnlineJob job(shape, {1, 0});  // rows of class 1 weigh nothing: they are forgetting only
-    job.Learn(std::vector<Row>(300, {.label = 0, .numeric = {1}, .index = {}, .value = {}}));
-    const std::vector<Row> rows(400 / workers,
-                                {.label = 1, .numeric = {1}, .index = {}, .value = {}});
-    const OnlineJob::Change change = job.ChangeBy(Pointers(rows), static_cast<uint32_t>(workers));
-    for (size_t worker = 0; worker < workers; ++worker) job.Apply(change);
-    return std::vector<float>(job.Race().begin(), job.Race().end());
-  };
-  const std::vector<float> one = raced(1);
-  EXPECT_GT(one[OnlineRace::kRacers], 100.0f) << "rows of class 0";
-  EXPECT_NEAR(one[OnlineRace::kRacers],
-              2000 * (1 - std::exp(-300 / 2000.)) * std::exp(-400 / 2000.), 0.2);
-  for (const size_t workers : {2, 4, 100}) {
-    const std::vector<float> many = raced(workers);
-    for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(many[i], one[i], 1e-4f * one[i]);
-  }
-}
-
-// Each forgets a part of the counts that it knows, which are those of an earlier round.
-TEST(OnlineSoftmaxTest, StaysFiniteWhereAClassVanishesAndWorkersKnowItLate) {
-  for (const size_t classes : {2, 3}) {
-    const Shape shape = {.numeric = 1, .features = 1, .classes = classes};
-    for (const size_t late : {1, 2, 5}) {
-      OnlineJob job(shape);
-      std::deque<OnlineJob::Change> in_flight;
-      for (size_t round = 0; round < 60; ++round) {
-        std::vector<Row> rows;
-        for (size_t i = 0; i < 500; ++i) {
-          const auto label = static_cast<uint32_t>(round < 20 ? i % classes : 1);
-          rows.push_back({.label = label, .numeric = {1.0 + label}, .index = {}, .value = {}});
-        }
-        const auto concurrent = static_cast<uint32_t>(4 * (late + 1));
-        in_flight.push_back(job.ChangeBy(Pointers(rows), concurrent));
-        if (in_flight.size() <= late) continue;
-        for (int worker = 0; worker < 4; ++worker) job.Apply(in_flight.front());
-        in_flight.pop_front();
-        ASSERT_TRUE(AllFinite(job.parameters())) << late << " " << round;
-        ASSERT_TRUE(AllFinite(job.model().PredictingWeights(job.parameters(), {})));
-      }
-      EXPECT_TRUE(AllFinite(job.scores()));
-      EXPECT_GT(job.scores().rbegin()[classes == 2 ? 0 : 1], 0.9f);
-    }
-  }
-}
-
-TEST(OnlineSoftmaxTest, ACurvatureBelowZeroIsNone) {
-  const Shape shape = {.numeric = 1, .features = 1, .classes = 2};
-  OnlineJob job(shape);
-  const std::vector<Row> rows = LearnableRows(shape, 40, 3);
-  job.Learn(rows);
-  job.parameters()[kCurvature] = -1000;  // by a message that somebody has made up
-  EXPECT_TRUE(AllFinite(job.ChangeBy(Pointers(rows), 4).parameters));
 }
 
 // ---- what predicts ----
