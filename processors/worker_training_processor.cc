@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/distinct_ids.h"
+#include "processors/update_figures.h"
 #include "topics/figures_codec.h"
 #include "topics/message_codec.h"
 #include "topics/partitioning.h"
@@ -16,17 +17,6 @@ namespace {
 // Questions whose answers ask for rows which are not there, before it is believed that they are
 // gone.
 constexpr uint32_t kPatienceWithMissingRows = 5;
-
-// Shared records of a shard that are kept until the answer comes that names one of them.
-constexpr size_t kRecentShared = 4;
-
-// An answer's values are in it or in the shared record that it names.
-const Slice& SliceOf(const Weights& message, const SharedWeights* shared) {
-  return message.has_shared() ? shared->slice() : message.slice();
-}
-const MomentsMessage& MomentsOf(const Weights& message, const SharedWeights* shared) {
-  return message.has_shared() ? shared->moments() : message.moments();
-}
 
 }  // namespace
 
@@ -102,7 +92,7 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
     if (serves && HasWeights(message)) part.previous_round = std::move(message);
   } else {
     Take(std::move(message), nullptr);
-    TakeValues(part);
+    part.TakeValues(IsSequential());
   }
   return absl::OkStatus();
 }
@@ -116,82 +106,18 @@ bool WorkerTrainingProcessor::ProcessShared(const std::shared_ptr<const SharedWe
   // An answer names a record that it was made with. (Without rows there are no such answers, and
   // what is published for others would only fill memory.)
   if (model_.row_width() == 0 && shared->answers().empty()) return false;
-  if (part.recent.size() == kRecentShared) part.recent.erase(part.recent.begin());
-  part.recent.push_back(shared);
-  return TakeValues(part);
-}
-
-bool WorkerTrainingProcessor::LacksValues(const Part& part) {
-  return HasWeights(part.message) && part.message.has_shared() && part.values == nullptr;
-}
-
-bool WorkerTrainingProcessor::TakeValues(Part& part) const {
-  if (!LacksValues(part)) return false;
-  const uint64_t wanted = part.message.shared();
-  auto found = std::ranges::find(part.recent, wanted, &SharedWeights::version);
-  if (found == part.recent.end() && !IsSequential()) {  // those of a later step serve to learn, too
-    found = std::ranges::find_if(
-        part.recent, [wanted](const auto& shared) { return shared->version() > wanted; });
-  }
-  if (found == part.recent.end()) return false;
-  part.values = *found;
-  part.recent.erase(part.recent.begin(), found);  // of steps that are over
-  return true;
+  return part.TakeShared(shared, IsSequential());
 }
 
 void WorkerTrainingProcessor::Take(Weights message, std::shared_ptr<const SharedWeights> values) {
   Part& part = parts_[message.shard()];
-  part.is_lost = false;
-  // A zombie's server answers late: what is older than what is known says nothing new. Unless the
-  // shard says it to what was repeated since: then somebody has made up what is known.
-  const bool is_reply = std::ranges::count(part.repeated, message.answers_to()) > 0;
-  if (is_reply) part.repeated.clear();
-  const bool denies_leave = part.left && !part.left_is_sure && !message.left();
-  const bool corrects = is_reply && part.known &&
-                        (message.clock() < part.clock ||
-                         (message.clock() == part.clock &&
-                          (denies_leave || message.rows().end() != part.message.rows().end())));
-  if (corrects) {  // what was sent since may have been forgotten, and nobody leaves for that clock
-    in_flight_.Clear();
-    leave_clock_.reset();
-    part.rows.Clear();
-  }
-  const bool newer = !part.known || message.clock() > part.clock || corrects;
-  if (newer && denies_leave) ++denied_leaves_;
-  const bool better = part.known && message.clock() == part.clock &&
-                      ((message.released() && !part.released) || (message.left() && !part.left) ||
-                       (message.released() && part.asked_for_embeddings.has_value()) ||
-                       (LacksValues(part) && HasWeights(message)));
-  // A server that says all again may have lost what it was asked for besides.
-  part.asked_for_previous = false;
-  part.asked_for_embeddings.reset();
-  part.asked_in_doubt = false;
-  const bool is_older = message.clock() < part.clock || (part.left && !message.left());
-  part.is_set_back = part.known && !newer && is_older;
-  const bool is_same = part.known && message.clock() == part.clock &&
-                       message.rows().end() == part.message.rows().end();
-  if (newer || better || is_same) {
-    part.is_reply = (is_same && part.is_reply) || IsOurs(message.answers_to());
-  }
-  const bool left_is_sure =
-      message.left() && (IsOurs(message.answers_to()) || part.leave_sent == Clock(message.clock()));
-  part.left_is_sure |= left_is_sure && is_same && part.left;
-  if (!newer && !better) return;
-  if (newer) part.previous_round.reset();
-  // A reply to what was sent before would say where the worker was.
-  if (newer || message.left()) part.repeated.clear();
-  part.left_is_sure = left_is_sure;
-  part.known = true;
-  part.clock = Clock(message.clock());
-  part.released = message.released();
-  part.left = message.left();
-  const bool has_rows = !message.embeddings().id().empty();
-  if (has_rows || options_.pipeline == 1) {
-    part.rows.Add(std::move(*message.mutable_embeddings()), Clock(message.min_clock()));
-  }
-  message.clear_embeddings();
-  part.message.Swap(&message);
-  part.values = HasWeights(part.message) ? std::move(values) : nullptr;
+  const bool is_ours = IsOurs(message.answers_to());
+  const ShardView::Effect effect = part.Take(std::move(message), std::move(values), is_ours);
+  if (effect.denies_leave) ++denied_leaves_;
+  if (!effect.corrects) return;
+  in_flight_
+      .Clear();  // what was sent since may have been forgotten, and nobody leaves for that clock
+  leave_clock_.reset();
 }
 
 bool WorkerTrainingProcessor::answered() const {
@@ -301,7 +227,7 @@ void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
     const SharedWeights* values = part.values.get();
     // Values that have not come will not come any more: those of the step before are better than
     // none.
-    if (LacksValues(part) && !part.recent.empty()) values = part.recent.back().get();
+    if (part.LacksValues() && !part.recent.empty()) values = part.recent.back().get();
     const bool has_weights =
         part.known && HasWeights(part.message) && (!part.message.has_shared() || values != nullptr);
     if (has_weights) *restore.mutable_slice() = SliceOf(part.message, values);
@@ -474,7 +400,7 @@ bool WorkerTrainingProcessor::HasEveryPart(Clock next, WorkerOutput& output) {
     if (next > part.clock && part.message.min_clock() < LeastMinClock(next)) all = false;
     // Of a shard that has gone on, its answer of the clock before will do, which has its values.
     const bool has_previous = part.clock > clock && part.previous_round;
-    if (!has_previous && LacksValues(part)) all = false;
+    if (!has_previous && part.LacksValues()) all = false;
     // Weights of a later clock would serve to learn, but not to repeat an update to the byte.
     if (IsSequential() && part.clock == clock + 1 && !part.previous_round) {
       if (!std::exchange(part.asked_for_previous, true)) Ask(shard, clock, {}, output);
@@ -572,36 +498,14 @@ void WorkerTrainingProcessor::AssembleWeights() {
 }
 
 Gradient WorkerTrainingProcessor::NewUpdate(const BatchTrainer::Result& result) {
-  const BatchLoss& loss = result.loss;
   Gradient message = NewMessage();
   message.set_clock(next_.clock);
   Gradient::Update& update = *message.mutable_update();
   *update.mutable_mark() = Mark();
   update.set_attempt(++attempts_);
-  update.set_row_count(result.trained.size());
-  update.set_weight_sum(loss.weight_sum);
-  update.set_rows_end(batch_.rows_end);
-  update.set_repeated_end(batch_.repeated_end);
   update.set_buffer_rows(static_cast<uint32_t>(source_.size()));
-  update.set_train_loss(loss.weight_sum > 0 ? loss.loss_sum / loss.weight_sum : 0);
+  DescribeBatch(batch_, result, update);
   return message;
-}
-
-void WorkerTrainingProcessor::AddFigures(const BatchTrainer::Result& result,
-                                         Gradient::Update& update) const {
-  if (options_.pipeline > 1) update.set_rows_begin(next_.rows_end);
-  update.set_new_rows(result.new_trained);
-  ToProto(result.progressive, *update.mutable_progressive());
-  if (result.tail.rows > 0) ToProto(result.tail, *update.mutable_tail());
-  if (options_.training.scaling() == Training::RUNNING) {
-    ToProto(result.new_moments, *update.mutable_moments());
-  } else {
-    Moments counted;  // the columns are used as they are
-    counted.class_rows = result.new_moments.class_rows;
-    counted.target = result.new_moments.target;
-    ToProto(counted, *update.mutable_moments());
-  }
-  *update.mutable_dead_letters() = {batch_.dead_letters.begin(), batch_.dead_letters.end()};
 }
 
 void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
@@ -625,11 +529,11 @@ void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
   }
   const Gradient common = NewUpdate(result);
   encoder_.Begin(result, trainer_.gradient(), rows_, learnt);
-  UpdatesInFlight::Update sent{next_, AfterBatch()};
+  UpdatesInFlight::Update sent{next_, AfterBatch(next_, batch_)};
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     Gradient message = common;
     Gradient::Update& update = *message.mutable_update();
-    if (shard == 0) AddFigures(result, update);
+    if (shard == 0) AddBatchFigures(options_, next_, batch_, result, update);
     if (has_rows) update.mutable_wanted()->Assign(next[shard].begin(), next[shard].end());
     StatusOr<std::string> body = encoder_.EncodePart(shard, message);
     if (!body.ok()) {
@@ -641,13 +545,6 @@ void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
   }
   output.messages.insert(output.messages.end(), sent.messages.begin(), sent.messages.end());
   in_flight_.Add(std::move(sent));
-}
-
-// As the server counts it (RowHistory::Count).
-Progress WorkerTrainingProcessor::AfterBatch() const {
-  const bool has_new = batch_.rows_end > next_.rows_end;
-  return {next_.clock + 1, batch_.rows_end, has_new ? 0 : next_.updates_without_rows + 1,
-          std::max(next_.repeated_end, batch_.repeated_end)};
 }
 
 void WorkerTrainingProcessor::Repeat(WorkerOutput& output) {
@@ -687,7 +584,7 @@ void WorkerTrainingProcessor::SendAgain(WorkerOutput& output) {
     // And what the rows do not bear out, or no other shard comes near to, may have been made up.
     const bool old = !part.released || part.clock + options_.pipeline < newest ||
                      part.clock > least + options_.pipeline || !IsBorneOut(part);
-    if (part.known && (old || LacksValues(part))) Ask(shard, std::nullopt, {}, output);
+    if (part.known && (old || part.LacksValues())) Ask(shard, std::nullopt, {}, output);
     if (part.asked_for_previous && !part.previous_round) Ask(shard, progress_.clock, {}, output);
     if (part.asked_for_embeddings && LacksEmbeddings(shard)) AskForEmbeddings(shard, output);
   }

@@ -16,8 +16,8 @@
 #include "models/moments.h"
 #include "processors/batch_source.h"
 #include "processors/batch_trainer.h"
-#include "processors/received_rows.h"
 #include "processors/row_history.h"
+#include "processors/shard_view.h"
 #include "processors/update_encoder.h"
 #include "processors/updates_in_flight.h"
 #include "processors/worker_options.h"
@@ -86,40 +86,7 @@ class WorkerTrainingProcessor {
   SourceBegin NeededFrom() const { return source_.NeededFrom(progress_); }
 
  private:
-  struct Part {
-    explicit Part(size_t pipeline) : rows(pipeline) {}
-
-    bool known = false;
-    Clock clock = 0;
-    bool released = false;
-    bool left = false;
-    // This instance has said so, or the shard has, to a question: nobody else has made it up.
-    bool left_is_sure = false;
-    bool is_reply = false;  // it has said `clock` and the rows to a message of this instance
-    // Numbers of what the last Repeat has sent to the shard, which has said nothing new since.
-    std::vector<uint64_t> repeated{};
-    Weights message;    // without its embedding rows
-    ReceivedRows rows;  // those of the last answers, as many as updates may be in flight
-    // The shared record with the values of `message`, if they are not in it and have arrived.
-    std::shared_ptr<const SharedWeights> values;
-    // The last shared records without an answer to this worker, as they came: an answer may name
-    // one. A few, since one that a replaced server sends late, or somebody has made up, may come
-    // between.
-    std::vector<std::shared_ptr<const SharedWeights>> recent;
-    // Sequential, when other shards are still at the previous clock: this shard's answer at that
-    // clock.
-    bool asked_for_previous = false;
-    std::optional<Weights> previous_round;
-    std::optional<Clock> asked_for_embeddings;  // of which clock
-    bool is_lost = false;                       // the shard has lost its state, it said last,
-    bool asked_to_restore = false;              // and has not been told what the worker has
-    bool was_lost = false;                      // the shard has lost its state once
-    // What the shard says is older than what the worker knows, or than its rows.
-    bool is_set_back = false;
-    bool asked_in_doubt = false;      // whether what it has said of the rows, or that this worker
-                                      // has left, is so
-    std::optional<Clock> leave_sent;  // of which clock
-  };
+  using Part = ShardView;
 
   Gradient NewMessage();
   // Whether this instance has sent the message with this number.
@@ -128,13 +95,8 @@ class WorkerTrainingProcessor {
   bool IsBorneOut(const Part& part) const {
     return source_.Reaches(RowNumber(part.message.rows().end()));
   }
-  // An answer, with the shared record that has its values (null: they are in it, there are none, or
-  // they are still to come).
+  // ShardView::Take.
   void Take(Weights message, std::shared_ptr<const SharedWeights> values);
-  // Gives the part's answer its values if a recent shared record has them. Returns whether it did.
-  bool TakeValues(Part& part) const;
-  // Whether the part's answer has values that have not arrived.
-  static bool LacksValues(const Part& part);
   // Appends the message to `output`. One that cannot be serialised is an error of the next
   // TryTrain.
   void Send(ShardId shard, const Gradient& message, WorkerOutput& output);
@@ -201,10 +163,6 @@ class WorkerTrainingProcessor {
   void SendUpdate(WorkerOutput& output);
   // The update without the shards' parts of it.
   Gradient NewUpdate(const BatchTrainer::Result& result);
-  // The progress when batch_ has been accepted.
-  Progress AfterBatch() const;
-  // The fields that only shard 0 receives.
-  void AddFigures(const BatchTrainer::Result& result, Gradient::Update& update) const;
   void AssembleWeights();
   void AssembleEmbeddings();
   KeyRange RangeOf(ShardId shard) const;
