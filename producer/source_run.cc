@@ -15,7 +15,6 @@
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
 #include "kafka/timeouts.h"
-#include "metrics/source_counts.h"
 #include "producer/class_search.h"
 #include "producer/flush_times.h"
 #include "producer/label_decoder.h"
@@ -33,6 +32,7 @@
 #include "producer/source_notes.h"
 #include "producer/source_positions.h"
 #include "producer/source_reader.h"
+#include "producer/source_summary.h"
 #include "producer/topic_classes.h"
 #include "topics/master_topics.h"
 #include "topics/topics.h"
@@ -104,8 +104,13 @@ class KafkaSource final : public SourceRun {
   Status LookForPartitions(steady_clock::time_point now);
   void ShowProgress(steady_clock::time_point now);
   void WarnOfColumns();
-  ProducerProgress Progress(bool ended) const;
-  std::string Summary() const;
+  ProducerProgress Progress(bool ended) const {
+    return ProgressOfSource(written_, options_.setup, ended);
+  }
+  std::string Summary() const {
+    return SummaryOfSource(TopicName(config_.name(), Topic::kInputData), written_, rows_of_run_,
+                           options_.labels.topic);
+  }
   Status Stopped(const Status& last);
 
   const JobConfig config_;
@@ -544,20 +549,6 @@ Status KafkaSource::LookForPartitions(steady_clock::time_point now) {
 
 // ---- what is told ----
 
-ProducerProgress KafkaSource::Progress(bool ended) const {
-  ProducerProgress progress;
-  progress.set_bytes_read(written_.bytes());
-  progress.set_rows_read(written_.rows() + written_.dead_letters());
-  progress.set_rows_rejected(written_.dead_letters());
-  progress.set_rows_sent(written_.rows());
-  progress.set_ended(ended);
-  *progress.mutable_setup() = options_.setup;
-  progress.set_epoch_of_stream(1);
-  progress.set_epochs_of_stream(1);
-  AddSourceCounts(written_, progress);
-  return progress;
-}
-
 void KafkaSource::ShowProgress(steady_clock::time_point now) {
   const ProducerProgress progress = Progress(false);
   display_.Show(now, progress, /*skipping=*/false);
@@ -567,23 +558,6 @@ void KafkaSource::ShowProgress(steady_clock::time_point now) {
 void KafkaSource::WarnOfColumns() {
   if (std::exchange(columns_are_known_, true) || decoder_->rows() == 0) return;
   WarnOfEmptyColumns(topic_, decoder_->EmptyColumns(), decoder_->rows(), display_);
-}
-
-std::string KafkaSource::Summary() const {
-  std::string line = absl::StrCat(TopicName(config_.name(), Topic::kInputData), " holds ",
-                                  GroupedNumber(written_.rows()), " rows, ",
-                                  GroupedNumber(rows_of_run_), " of them from this run");
-  const auto append = [&line](uint64_t count, const char* what) {
-    if (count > 0) absl::StrAppend(&line, "; ", GroupedNumber(count), what);
-  };
-  append(written_.dead_letters(), " records could not be used and are in dead-letter");
-  append(written_.tombstones(), " records had no value");
-  append(written_.lost(), " offsets were deleted before they were read");
-  if (joins_) {
-    absl::StrAppend(&line, "; of ", options_.labels.topic, ": ",
-                    LabelCountsText(written_.labels()));
-  }
-  return line;
 }
 
 // What was read is written, if Kafka takes it; if not, the next run reads it again.
