@@ -14,6 +14,8 @@ constexpr std::string_view kStateKey = "state";
 constexpr std::string_view kProcessKey = "process:";
 constexpr std::string_view kTaskSetKey = "task-set:";
 constexpr std::string_view kTaskKey = "task:";
+constexpr std::string_view kMemberKey = "member:";
+constexpr std::string_view kBarrierKey = "barrier:";
 constexpr int64_t kMostOffset = int64_t{1} << 62;
 
 std::string PlanKeyOf(const ProcessName& process) {
@@ -22,6 +24,10 @@ std::string PlanKeyOf(const ProcessName& process) {
 
 std::string PlanKeyOf(const TaskManager::Key& task) {
   return std::string(kTaskKey) + std::to_string(task.first) + ":" + task.second;
+}
+
+std::string PlanKeyOf(const MemberState& member) {
+  return std::string(kMemberKey) + member.role() + ":" + std::to_string(member.rank());
 }
 
 std::string PlanValueOf(const google::protobuf::MessageLite& message) {
@@ -64,6 +70,8 @@ struct PlanContent {
   ProcessTable::Processes processes;
   TaskManager::Sets sets;
   TaskManager::Tasks tasks;
+  Membership::Members members;
+  std::map<std::string, BarrierState> barriers;
 
   // The key that the record should have. InvalidArgument: it is no such record.
   StatusOr<std::string> Take(const std::string& key, const std::string& value) {
@@ -85,6 +93,20 @@ struct PlanContent {
       const TaskManager::Key place(task.number(), task.set());
       tasks[place] = std::move(task);
       return PlanKeyOf(place);
+    }
+    if (key.starts_with(kMemberKey)) {
+      MemberState member;
+      MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, member));
+      const std::string own_key = PlanKeyOf(member);
+      members[Membership::KeyOf(member)] = std::move(member);
+      return own_key;
+    }
+    if (key.starts_with(kBarrierKey)) {
+      BarrierState barrier;
+      MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, barrier));
+      const std::string name = barrier.name();
+      barriers[name] = std::move(barrier);
+      return std::string(kBarrierKey) + name;
     }
     ProcessState process;
     MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, process));
@@ -118,6 +140,9 @@ StatusOr<MasterProcessor> MasterProcessor::Restore(uint64_t epoch,
   if (loaded.ok()) {
     loaded = processor.tasks_.Load(state, std::move(content.sets), std::move(content.tasks));
   }
+  if (loaded.ok()) {
+    loaded = processor.nodes_.Load(state, std::move(content.members), content.barriers);
+  }
   if (!loaded.ok()) return NotOurPlan(std::string(TextOf(loaded)));
   processor.next_offset_ = Offset(state.next_offset());
   processor.unusable_ = state.unusable();
@@ -144,9 +169,13 @@ Status MasterProcessor::Apply(const ControlRecord& record) {
     case ControlRecord::kTick:
       table_.Tick();
       tasks_.Tick(table_.ticks());
+      nodes_.Tick(table_.ticks());
       return absl::OkStatus();
     case ControlRecord::kTask:
       return tasks_.Apply(record.task(), table_.ticks());
+    case ControlRecord::kNode:
+      nodes_.Apply(record.node());
+      return absl::OkStatus();
     case ControlRecord::kStop:
       return table_.Stop();
     case ControlRecord::WHAT_NOT_SET:
@@ -170,6 +199,7 @@ MasterState MasterProcessor::state() const {
   state.set_unusable(unusable_);
   table_.Save(state);
   tasks_.Save(state);
+  nodes_.Save(state);
   return state;
 }
 
@@ -209,8 +239,24 @@ std::vector<std::pair<std::string, std::optional<std::string>>> MasterProcessor:
     if (task != tasks_.tasks().end()) value = PlanValueOf(task->second);
     changes.emplace_back(PlanKeyOf(key), std::move(value));
   }
+  AddNodeChanges(changes);
   if (std::exchange(changed_, false)) changes.emplace_back(kStateKey, PlanValueOf(state()));
   return changes;
+}
+
+void MasterProcessor::AddNodeChanges(
+    std::vector<std::pair<std::string, std::optional<std::string>>>& changes) {
+  for (const Membership::Key& key : nodes_.TakeChangedMembers()) {
+    const MemberState& member = nodes_.members().members().at(key);
+    changes.emplace_back(PlanKeyOf(member), PlanValueOf(member));
+  }
+  for (const std::string& name : nodes_.TakeChangedBarriers()) {
+    std::optional<std::string> value;
+    if (nodes_.barriers().barriers().contains(name)) {
+      value = PlanValueOf(nodes_.barriers().StateOf(name));
+    }
+    changes.emplace_back(std::string(kBarrierKey) + name, std::move(value));
+  }
 }
 
 }  // namespace millrace

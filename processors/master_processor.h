@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/master.pb.h"
+#include "processors/job_nodes.h"
 #include "processors/process_orders.h"
 #include "processors/process_table.h"
 #include "processors/task_manager.h"
@@ -38,7 +39,8 @@ class MasterProcessor {
   // incarnation that was never to be started, a task of a set that is not known) changes nothing
   // but next_offset(), MasterState.unusable and, of a command about tasks, its number; the returned
   // sentence says why. Otherwise it is empty, also for reports
-  // that are repeated or of earlier incarnations, which change nothing. REQUIRES offset >= 0.
+  // that are repeated or of earlier incarnations, which change nothing, and for what nodes say and
+  // are refused. REQUIRES offset >= 0.
   std::string Fold(Offset offset, std::string_view value);
 
   Offset next_offset() const { return next_offset_; }
@@ -46,6 +48,7 @@ class MasterProcessor {
   MasterState state() const;
   std::vector<ProcessState> processes() const;  // by group and rank
   const TaskManager& tasks() const { return tasks_; }
+  const JobNodes& nodes() const { return nodes_; }
 
   // In the following, `seen` is all that a launcher sees: each incarnation that it started and has
   // not been told to forget. It was looked at after the last Fold: otherwise what has begun since
@@ -75,6 +78,7 @@ class MasterProcessor {
  private:
   Status Apply(const ControlRecord& record);
   Status Apply(const ProcessReport& report);
+  void AddNodeChanges(std::vector<std::pair<std::string, std::optional<std::string>>>& changes);
 
   uint64_t epoch_;
   Offset next_offset_ = 0;
@@ -82,6 +86,7 @@ class MasterProcessor {
   bool changed_ = false;  // since TakeChanges
   ProcessTable table_;
   TaskManager tasks_;
+  JobNodes nodes_;
 };
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "topics/frame.h"
 #include "topics/message_codec.h"
+#include "topics/node_codec.h"
 #include "topics/task_codec.h"
 
 namespace millrace {
@@ -69,6 +70,8 @@ Status CheckControl(const ControlRecord& record) {
       return absl::OkStatus();
     case ControlRecord::kTask:
       return CheckTaskCommand(record.task());
+    case ControlRecord::kNode:
+      return CheckNodeCommand(record.node());
     case ControlRecord::WHAT_NOT_SET:
       break;
   }

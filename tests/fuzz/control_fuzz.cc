@@ -78,6 +78,39 @@ TaskCommand SomeTaskCommand(const MasterProcessor& master, ByteSource& bytes) {
   return command;
 }
 
+NodeCommand SomeNodeCommand(const MasterProcessor& master, ByteSource& bytes) {
+  NodeCommand command;
+  command.set_front(master.nodes().front());
+  command.set_number(master.nodes().number() + 1);
+  const std::string instance(1, static_cast<char>('a' + bytes.Below(6)));
+  const std::string role = bytes.Chance(128) ? "worker" : "ps";
+  switch (bytes.Below(5)) {
+    case 0:
+      command.mutable_join()->set_role(role);
+      command.mutable_join()->set_instance(instance);
+      command.mutable_join()->set_address("here:1");
+      command.mutable_join()->set_timeout_ticks(1 + bytes.Below(3));
+      break;
+    case 1:
+      command.set_sign(instance);
+      break;
+    case 2:
+      command.set_leave(instance);
+      break;
+    default: {
+      NodeCommand::Arrive& arrive = *command.mutable_arrive();
+      arrive.set_instance(instance);
+      arrive.set_barrier(bytes.Chance(128) ? "all" : "some");
+      if (bytes.Chance(128)) arrive.set_role(role);
+      arrive.set_passing(1 + bytes.Below(4));
+      if (!bytes.Chance(64)) break;
+      arrive.add_least()->set_role(role);
+      arrive.mutable_least(0)->set_nodes(2);
+    }
+  }
+  return command;
+}
+
 ControlRecord SomeRecord(const MasterProcessor& master, ByteSource& bytes) {
   ControlRecord record;
   record.set_epoch(kEpoch);
@@ -96,6 +129,8 @@ ControlRecord SomeRecord(const MasterProcessor& master, ByteSource& bytes) {
     case 8:
     case 9:
     case 10:
+      *record.mutable_node() = SomeNodeCommand(master, bytes);
+      break;
     case 11:
     case 12:
     case 13:
@@ -137,6 +172,12 @@ Plan PlanOf(const MasterProcessor& master) {
   for (const auto& [key, task] : master.tasks().tasks()) {
     all[std::to_string(key.first) + ":" + key.second] = task.SerializeAsString();
   }
+  for (const auto& [key, member] : master.nodes().members().members()) {
+    all["member:" + key.first + std::to_string(key.second)] = member.SerializeAsString();
+  }
+  for (const auto& [name, barrier] : master.nodes().barriers().barriers()) {
+    all["barrier:" + name] = master.nodes().barriers().StateOf(name).SerializeAsString();
+  }
   return all;
 }
 
@@ -151,6 +192,10 @@ void MutatePlan(Plan& plan, ByteSource& bytes) {
     MutateFrame<TaskSetState>(record->second, bytes);
   } else if (record->first.starts_with("task:")) {
     MutateFrame<TaskState>(record->second, bytes);
+  } else if (record->first.starts_with("member:")) {
+    MutateFrame<MemberState>(record->second, bytes);
+  } else if (record->first.starts_with("barrier:")) {
+    MutateFrame<BarrierState>(record->second, bytes);
   } else {
     MutateFrame<ProcessState>(record->second, bytes);
   }

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "tests/processors/master_fixture.h"
+#include "tests/processors/node_fixture.h"
 #include "tests/processors/task_fixture.h"
 #include "topics/control_codec.h"
 
@@ -41,6 +42,12 @@ std::string Record(const TaskCommand& command) {
   *record.mutable_task() = command;
   return EncodeControl(record);
 }
+std::string Record(const NodeCommand& command) {
+  ControlRecord record;
+  record.set_epoch(kEpoch);
+  *record.mutable_node() = command;
+  return EncodeControl(record);
+}
 std::string TickRecord() {
   ControlRecord record;
   record.set_epoch(kEpoch);
@@ -70,7 +77,7 @@ std::string StateOf(const MasterProcessor& master) {
   for (const ProcessState& process : master.processes()) text += process.DebugString();
   for (const auto& [name, set] : master.tasks().sets()) text += set.DebugString();
   for (const auto& [key, task] : master.tasks().tasks()) text += task.DebugString();
-  return text;
+  return text + TextOfNodes(master.nodes());
 }
 
 void ExpectRestoredAs(const MasterProcessor& master, const Plan& plan) {
@@ -136,9 +143,18 @@ std::string RandomTaskRecord(std::mt19937& random, const MasterProcessor& master
   return Record(command);
 }
 
-// As launchers, trainers, users, zombies and damage would write it.
+std::string RandomNodeRecord(std::mt19937& random, const MasterProcessor& master) {
+  NodeCommand command = RandomNodeCommand(random, master.nodes().members().incarnations());
+  const bool is_another = random() % 8 == 0;
+  command.set_front(master.nodes().front() + (is_another ? 1 : 0));
+  command.set_number(is_another ? 1 : master.nodes().number() + random() % 3);
+  return Record(command);
+}
+
+// As launchers, trainers, nodes, users, zombies and damage would write it.
 std::string RandomRecord(std::mt19937& random, const MasterProcessor& master) {
-  if (random() % 2 == 0) return RandomTaskRecord(random, master);
+  if (random() % 3 == 0) return RandomTaskRecord(random, master);
+  if (random() % 2 == 0) return RandomNodeRecord(random, master);
   const uint64_t kind = random() % 40;
   if (kind == 0) return StopRecord();
   if (kind < 3) return Record(RandomPlan(random), kind == 1 ? kEpoch : kEpoch - random() % 2);
@@ -224,6 +240,31 @@ TEST(MasterProcessor, WritesOfATaskOnlyWhatHasChanged) {
   EXPECT_THAT(changes_of(TaskGet("worker-0")),
               ElementsAre("task-set:rows", "task:1:rows", "state"));
   EXPECT_THAT(changes_of(TaskResult(1)), ElementsAre("task:0:rows!", "state"));
+}
+
+TEST(MasterProcessor, WritesOfNodesOnlyWhatHasChanged) {
+  MasterProcessor master(kEpoch);
+  uint64_t number = 0;
+  const auto changes = [&master] {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : master.TakeChanges()) keys.push_back(key + (value ? "" : "!"));
+    return keys;
+  };
+  const auto changes_of = [&](NodeCommand command) {
+    command.set_number(++number);
+    EXPECT_EQ(master.Fold(master.next_offset(), Record(command)), "");
+    return changes();
+  };
+  EXPECT_THAT(changes_of(NodeJoin("a")), ElementsAre("member:worker:0", "state"));
+  EXPECT_THAT(changes_of(NodeJoin("a")), ElementsAre("state"));
+  EXPECT_THAT(changes_of(NodeSign("a")), ElementsAre("state"));
+  EXPECT_THAT(changes_of(NodeArrive("a", 1)), ElementsAre("barrier:start", "state"));
+  master.Fold(master.next_offset(), TickRecord());
+  EXPECT_THAT(changes(), ElementsAre("state"));
+  EXPECT_THAT(changes_of(NodeSign("a")), ElementsAre("member:worker:0", "state"));
+  EXPECT_THAT(changes_of(NodeSign("b")), ElementsAre("state"));
+  EXPECT_THAT(changes_of(NodeLeave("a")),
+              ElementsAre("member:worker:0", "barrier:start!", "state"));
 }
 
 TEST(MasterProcessor, WritesOnlyWhatHasChanged) {
