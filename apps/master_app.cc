@@ -101,6 +101,7 @@ struct Flags {
   bool run_dir_is_lost = false;
   std::string master_address;
   uint64_t task_timeout_s = 1800;
+  uint64_t node_timeout_s = 30;
 };
 
 // ---- what is to run ----
@@ -223,6 +224,7 @@ StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const Flags& flags)
   }
   tasks.address = flags.master_address;
   tasks.timeout_ticks = flags.task_timeout_s;
+  tasks.node_timeout_ticks = flags.node_timeout_s;
   tasks.seed = Fnv1a64(config.name());
   return tasks;
 }
@@ -424,16 +426,23 @@ void AddOwnFlags(CLI::App& app, Flags& flags) {
 }
 
 void AddTaskFlags(CLI::App& app, Flags& flags) {
-  constexpr char kGroup[] = "Tasks";
+  constexpr char kGroup[] = "Tasks and nodes";
   app.add_option("--master-address", flags.master_address,
                  "Deal out data sets as tasks there, by gRPC, to trainers that use ElasticDL's\n"
-                 "Python package (docs/tasks.md). There is no login. Not set: nowhere")
+                 "Python package (docs/tasks.md), and let nodes of trainers join (docs/nodes.md).\n"
+                 "There is no login. Not set: nowhere")
       ->type_name("HOST:PORT")
       ->group(kGroup);
   app.add_option("--task-timeout", flags.task_timeout_s,
                  "Seconds after which a task that is not reported goes to another trainer, too.\n"
                  "0: never; only when the trainer's process ends")
       ->check(CLI::Range(0, 1'000'000'000))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--node-timeout", flags.node_timeout_s,
+                 "Seconds without a sign of life after which a node is dead, of those that join\n"
+                 "from now on")
+      ->check(CLI::Range(1, 1'000'000'000))
       ->capture_default_str()
       ->group(kGroup);
 }

@@ -22,6 +22,7 @@
 #include "kafka/timeouts.h"
 #include "master/job_processes.h"
 #include "master/master_log.h"
+#include "master/node_desk.h"
 #include "master/plan_reader.h"
 #include "master/task_desk.h"
 #include "processors/master_processor.h"
@@ -55,7 +56,9 @@ class Master {
   Master(const JobConfig& config, const MasterOptions& options, Launcher& launcher,
          MasterWakeup& wakeup, const std::atomic<bool>& stop)
       : config_(config), options_(options), launcher_(launcher), wakeup_(wakeup), stop_(stop) {
-    if (!options.tasks.address.empty()) desk_.emplace(wakeup.wakeup());
+    if (options.tasks.address.empty()) return;
+    desk_.emplace(wakeup.wakeup());
+    node_desk_.emplace(wakeup.wakeup());
   }
 
   StatusOr<JobProcesses> Run();
@@ -72,6 +75,7 @@ class Master {
   bool IsLookDue();
   std::vector<std::string> RecordsForControl(bool has_looked);
   Status WriteWhatIsNew(bool has_looked);
+  void AnswerCalls();
   Status CarryOut();
   void DeleteWhatIsFolded();
   void TellNews();
@@ -80,7 +84,8 @@ class Master {
   bool IsCommitted() const;
   bool HaveProcessesChanged() const;
   JobProcesses Now() const {
-    return {processor_->state(), processor_->processes(), TaskSetsOf(processor_->tasks())};
+    return {processor_->state(), processor_->processes(), TaskSetsOf(processor_->tasks()),
+            NodesOf(processor_->nodes())};
   }
 
   const JobConfig& config_;
@@ -98,6 +103,7 @@ class Master {
   std::vector<ProcessReport> seen_;
   steady_clock::time_point next_delete_ = steady_clock::now() + kDeleteEvery;
   std::optional<TaskDesk> desk_;
+  std::optional<NodeDesk> node_desk_;  // with desk_
   std::unique_ptr<TaskServer> task_server_;
   std::optional<steady_clock::time_point> listen_until_;
 
@@ -145,14 +151,17 @@ Status Master::Begin() {
                                          google::protobuf::util::MessageDifferencer::Equals(
                                              state.plan(), options_.plan));
   stop_was_sent_ = stop_was_sent_ && state.phase() != MasterState::ACTIVE;
-  if (desk_) desk_->Open(processor_->next_offset(), processor_->tasks());
+  if (!desk_) return absl::OkStatus();
+  desk_->Open(processor_->next_offset(), processor_->tasks());
+  node_desk_->Open(processor_->next_offset(), processor_->nodes());
   return absl::OkStatus();
 }
 
 // Only when all earlier masters are fenced: what they answered is in the state then.
 Status Master::ServeTasks() {
   if (!desk_ || task_server_) return absl::OkStatus();
-  StatusOr<std::unique_ptr<TaskServer>> server = TaskServer::Start(options_.tasks, *desk_);
+  StatusOr<std::unique_ptr<TaskServer>> server =
+      TaskServer::Start(options_.tasks, *desk_, *node_desk_);
   if (server.ok()) {
     task_server_ = *std::move(server);
     spdlog::info("tasks are served at {}, port {}", options_.tasks.address, task_server_->port());
@@ -227,7 +236,7 @@ Status Master::RunWithOneClient() {
       MILLRACE_ASSIGN_OR_RETURN(seen_, launcher_.Look());
     }
     MILLRACE_RETURN_IF_ERROR(WriteWhatIsNew(looks));
-    if (desk_ && IsCommitted()) desk_->Answer(processor_->tasks());
+    AnswerCalls();
     if (looks) MILLRACE_RETURN_IF_ERROR(CarryOut());
     if (IsOver() && pending_.empty()) return absl::OkStatus();
     DeleteWhatIsFolded();
@@ -299,7 +308,18 @@ std::vector<std::string> Master::RecordsForControl(bool has_looked) {
     *record.mutable_task() = std::move(command);
     add(std::move(record));
   }
+  for (NodeCommand& command : node_desk_->TakeCommands(processor_->nodes())) {
+    ControlRecord record;
+    *record.mutable_node() = std::move(command);
+    add(std::move(record));
+  }
   return records;
+}
+
+void Master::AnswerCalls() {
+  if (!desk_ || !IsCommitted()) return;
+  desk_->Answer(processor_->tasks());
+  node_desk_->Answer(processor_->nodes());
 }
 
 // A state alone, which is that of every second, waits for other records.

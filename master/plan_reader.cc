@@ -6,6 +6,7 @@
 #include "kafka/read_partition.h"
 #include "processors/master_processor.h"
 #include "topics/master_topics.h"
+#include "topics/node_codec.h"
 #include "topics/process_name.h"
 #include "topics/task_codec.h"
 
@@ -14,7 +15,8 @@ namespace {
 
 using PlanRecords = std::map<std::string, std::string>;
 
-constexpr size_t kMostKeys = size_t{4} * kMostProcesses + kMostTaskSets + kMostOpenTasks;
+constexpr size_t kMostKeys =
+    size_t{4} * kMostProcesses + kMostTaskSets + kMostOpenTasks + kMostNodes + kMostBarriers;
 
 StatusOr<PlanRecords> ReadPlanOnce(const KafkaOptions& kafka, const std::string& topic,
                                    const std::atomic<bool>& stop) {
@@ -58,7 +60,8 @@ StatusOr<JobProcesses> ReadJobProcesses(const JobConfig& config, const std::atom
   MILLRACE_RETURN_IF_ERROR(plan.status());
   const StatusOr<MasterProcessor> master = MasterProcessor::Restore(config.epoch(), *plan);
   if (!master.ok()) return absl::FailedPreconditionError(master.status().message());
-  return JobProcesses{master->state(), master->processes(), TaskSetsOf(master->tasks())};
+  return JobProcesses{master->state(), master->processes(), TaskSetsOf(master->tasks()),
+                      NodesOf(master->nodes())};
 }
 
 }  // namespace millrace

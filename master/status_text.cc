@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "launcher/run_folder.h"
 #include "master/job_processes.h"
+#include "topics/node_codec.h"
 #include "topics/process_name.h"
 
 namespace millrace {
@@ -69,6 +70,10 @@ std::string Duration(uint64_t duration_s) {
 
 uint64_t SecondsIn(const ProcessState& process, const MasterState& state) {
   return state.ticks() - std::min(state.ticks(), process.phase_since_tick());
+}
+
+uint64_t TicksSinceSign(const MemberState& node, const MasterState& state) {
+  return state.ticks() - std::min(state.ticks(), node.last_sign_tick());
 }
 
 // What follows its end.
@@ -153,6 +158,48 @@ void AddTaskSetNews(const JobTaskSet* before, const JobTaskSet& now,
   }
 }
 
+std::string NodePhaseText(MemberState::Phase phase) {
+  switch (phase) {
+    case MemberState::LIVE:
+      return "live";
+    case MemberState::DEAD:
+      return "dead";
+    case MemberState::LEFT:
+      return "left";
+    default:
+      return "unknown";
+  }
+}
+
+std::string NodeNews(const MemberState* before, const MemberState& now) {
+  const std::string name = absl::StrCat("node ", NodeText(now.role(), now.rank()));
+  const bool is_new = before == nullptr || before->incarnation() != now.incarnation();
+  if (!is_new && before->phase() == now.phase()) return "";
+  switch (now.phase()) {
+    case MemberState::LIVE:
+      return absl::StrCat(
+          name, before == nullptr ? " has joined: " : " is replaced: ", Printable(now.address()));
+    case MemberState::DEAD:
+      return absl::StrCat(name, " is dead: it gave no sign of life for ", now.timeout_ticks(),
+                          " s");
+    case MemberState::LEFT:
+      return absl::StrCat(name, " has left");
+    default:
+      return "";
+  }
+}
+
+void AddNodeNews(const std::vector<MemberState>& before, const std::vector<MemberState>& now,
+                 std::vector<std::string>& all) {
+  std::map<Membership::Key, const MemberState*> known;
+  for (const MemberState& member : before) known[Membership::KeyOf(member)] = &member;
+  for (const MemberState& member : now) {
+    const auto found = known.find(Membership::KeyOf(member));
+    std::string text = NodeNews(found == known.end() ? nullptr : found->second, member);
+    if (!text.empty()) all.push_back(std::move(text));
+  }
+}
+
 // Each line's words below each other.
 template <size_t kColumns>
 void AppendLines(const std::vector<std::array<std::string, kColumns>>& lines, std::string& text) {
@@ -185,6 +232,41 @@ Json TaskSetsJson(const std::vector<JobTaskSet>& sets) {
   return all;
 }
 
+void AppendTaskSets(const JobProcesses& now, std::string& text) {
+  if (now.task_sets.empty()) return;
+  std::vector<std::array<std::string, 5>> sets = {
+      {"data set", "tasks", "done", "dealt out", "given up"}};
+  for (const JobTaskSet& set : now.task_sets) {
+    sets.push_back({Printable(set.state.spec().name()), absl::StrCat(TasksOf(set.state.spec())),
+                    absl::StrCat(DoneIn(set)), absl::StrCat(set.open),
+                    absl::StrCat(set.state.given_up())});
+  }
+  AppendLines(sets, text);
+}
+
+void AppendNodes(const JobProcesses& now, std::string& text) {
+  if (now.nodes.empty()) return;
+  std::vector<std::array<std::string, 4>> lines = {{"node", "state", "last sign", "address"}};
+  for (const MemberState& node : now.nodes) {
+    lines.push_back({NodeText(node.role(), node.rank()), NodePhaseText(node.phase()),
+                     Duration(TicksSinceSign(node, now.state)), Printable(node.address())});
+  }
+  AppendLines(lines, text);
+}
+
+Json NodesJson(const JobProcesses& now) {
+  Json all = Json::array();
+  for (const MemberState& node : now.nodes) {
+    all.push_back({{"role", node.role()},
+                   {"rank", node.rank()},
+                   {"instance", node.instance()},
+                   {"address", node.address()},
+                   {"state", NodePhaseText(node.phase())},
+                   {"ticks_since_sign", TicksSinceSign(node, now.state)}});
+  }
+  return all;
+}
+
 Json EndJson(const ProcessState& process) {
   if (!process.has_last_end()) return nullptr;
   const ProcessEnd& end = process.last_end();
@@ -211,6 +293,12 @@ std::vector<JobTaskSet> TaskSetsOf(const TaskManager& tasks) {
   return sets;
 }
 
+std::vector<MemberState> NodesOf(const JobNodes& nodes) {
+  std::vector<MemberState> members;
+  for (const auto& [key, member] : nodes.members().members()) members.push_back(member);
+  return members;
+}
+
 std::vector<std::string> News(const JobProcesses& before, const JobProcesses& now) {
   std::map<std::string, const ProcessState*> known;
   for (const ProcessState& process : before.processes) known[ToText(process.process())] = &process;
@@ -233,6 +321,7 @@ std::vector<std::string> News(const JobProcesses& before, const JobProcesses& no
     const auto found = known_sets.find(set.state.spec().name());
     AddTaskSetNews(found == known_sets.end() ? nullptr : found->second, set, all);
   }
+  AddNodeNews(before.nodes, now.nodes, all);
   add(JobNews(before.state, now.state));
   return all;
 }
@@ -257,15 +346,8 @@ std::string StatusTable(const std::string& job, const JobProcesses& now) {
                      log.empty() ? "-" : Printable(log, 4096)});
   }
   AppendLines(lines, text);
-  if (now.task_sets.empty()) return text;
-  std::vector<std::array<std::string, 5>> sets = {
-      {"data set", "tasks", "done", "dealt out", "given up"}};
-  for (const JobTaskSet& set : now.task_sets) {
-    sets.push_back({Printable(set.state.spec().name()), absl::StrCat(TasksOf(set.state.spec())),
-                    absl::StrCat(DoneIn(set)), absl::StrCat(set.open),
-                    absl::StrCat(set.state.given_up())});
-  }
-  AppendLines(sets, text);
+  AppendTaskSets(now, text);
+  AppendNodes(now, text);
   return text;
 }
 
@@ -290,7 +372,8 @@ std::string StatusJson(const std::string& job, const JobProcesses& now) {
                      {"ticks", now.state.ticks()},
                      {"unusable_records", now.state.unusable()},
                      {"processes", std::move(processes)},
-                     {"task_sets", TaskSetsJson(now.task_sets)}};
+                     {"task_sets", TaskSetsJson(now.task_sets)},
+                     {"nodes", NodesJson(now)}};
   // What is no UTF-8 is replaced: commands and names come from a topic.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -6,12 +6,14 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
-#include <functional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/printable.h"
+#include "master/grpc_caller.h"
+#include "master/node_service.h"
 #include "master/task_checkpoint.h"
 #include "messages/elasticai.grpc.pb.h"
 
@@ -29,35 +31,13 @@ constexpr size_t kMostFailureText = 1'000;
 using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
 using Nothing = google::protobuf::Empty;
-
-grpc::Status AsGrpcStatus(const Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
-}
+using TaskFill = GrpcCaller<TaskAnswer>::Fill;
 
 Reactor* Finished(Context* context, const grpc::Status& status = grpc::Status::OK) {
   Reactor* reactor = context->DefaultReactor();
   reactor->Finish(status);
   return reactor;
 }
-
-// A call of gRPC. It, its context and its response go when it is finished.
-class GrpcCaller final : public TaskCaller {
- public:
-  using Fill = std::function<void(const TaskAnswer&)>;
-
-  GrpcCaller(const Context* context, Reactor* reactor, Fill fill)
-      : context_(context), reactor_(reactor), fill_(std::move(fill)) {}
-  bool HasGone() override { return context_->IsCancelled(); }
-  void Answer(const StatusOr<TaskAnswer>& answer) override {
-    if (answer.ok() && fill_) fill_(*answer);
-    reactor_->Finish(answer.ok() ? grpc::Status::OK : AsGrpcStatus(answer.status()));
-  }
-
- private:
-  const Context* context_;
-  Reactor* reactor_;
-  Fill fill_;
-};
 
 std::string SetNameOf(const std::string& name) { return name.empty() ? kDefaultSet : name; }
 
@@ -94,10 +74,20 @@ void FillTask(const std::string& set, const TaskAnswer& answer, proto::Task& tas
   task.mutable_shard()->set_end(answer.range.end);
 }
 
+void FillRunning(const std::vector<MemberState>& members, proto::RunningNodes& response) {
+  for (const MemberState& member : members) {
+    if (member.phase() != MemberState::LIVE) continue;
+    proto::NodeMeta& node = *response.add_nodes();
+    node.set_type(member.role());
+    node.set_addr(member.address());
+  }
+}
+
 // Those methods that are not here, gRPC refuses as not implemented. Called by gRPC's threads.
 class TaskService final : public proto::Master::CallbackService {
  public:
-  TaskService(const TaskServerOptions& options, TaskDesk& desk) : options_(options), desk_(desk) {}
+  TaskService(const TaskServerOptions& options, TaskDesk& desk, NodeDesk& nodes)
+      : options_(options), desk_(desk), nodes_(nodes) {}
 
   // ---- tasks ----
 
@@ -203,13 +193,22 @@ class TaskService final : public proto::Master::CallbackService {
     return Finished(context);
   }
 
+  // ---- who there is ----
+
+  Reactor* query_running_nodes(Context* context, const Nothing*,
+                               proto::RunningNodes* response) override {
+    Reactor* reactor = context->DefaultReactor();
+    nodes_.Ask(NodeCommand(), std::make_unique<GrpcCaller<NodeAnswer>>(
+                                  context, reactor, [response](const NodeAnswer& answer) {
+                                    FillRunning(answer.members, *response);
+                                  }));
+    return reactor;
+  }
+
   // ---- there are none of these: the answer is empty ----
 
   Reactor* query_relaunch_ps_pod(Context* context, const Nothing*,
                                  proto::QueryRelaunchPSPodResponse*) override {
-    return Finished(context);
-  }
-  Reactor* query_running_nodes(Context* context, const Nothing*, proto::RunningNodes*) override {
     return Finished(context);
   }
   Reactor* query_ps_nodes(Context* context, const Nothing*, proto::QueryPsNodesResponse*) override {
@@ -225,9 +224,10 @@ class TaskService final : public proto::Master::CallbackService {
   }
 
  private:
-  Reactor* Ask(Context* context, TaskCall call, GrpcCaller::Fill fill = nullptr) {
+  Reactor* Ask(Context* context, TaskCall call, TaskFill fill = nullptr) {
     Reactor* reactor = context->DefaultReactor();
-    desk_.Ask(std::move(call), std::make_unique<GrpcCaller>(context, reactor, std::move(fill)));
+    desk_.Ask(std::move(call),
+              std::make_unique<GrpcCaller<TaskAnswer>>(context, reactor, std::move(fill)));
     return reactor;
   }
 
@@ -254,15 +254,21 @@ class TaskService final : public proto::Master::CallbackService {
 
   const TaskServerOptions options_;
   TaskDesk& desk_;
+  NodeDesk& nodes_;
 };
 
 class GrpcTaskServer final : public TaskServer {
  public:
-  GrpcTaskServer(const TaskServerOptions& options, TaskDesk& desk)
-      : address_(options.address), desk_(desk), service_(options, desk) {}
+  GrpcTaskServer(const TaskServerOptions& options, TaskDesk& desk, NodeDesk& nodes)
+      : address_(options.address),
+        desk_(desk),
+        nodes_(nodes),
+        service_(options, desk, nodes),
+        node_service_(MakeNodeService(options.node_timeout_ticks, nodes)) {}
 
   ~GrpcTaskServer() override {
     desk_.Close();
+    nodes_.Close();
     if (server_) server_->Shutdown(std::chrono::system_clock::now());
   }
 
@@ -271,6 +277,7 @@ class GrpcTaskServer final : public TaskServer {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&service_);
+    builder.RegisterService(node_service_.get());
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kTrainerKeepaliveMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kTrainerKeepaliveTimeoutMs);
@@ -286,7 +293,9 @@ class GrpcTaskServer final : public TaskServer {
  private:
   const std::string address_;
   TaskDesk& desk_;
+  NodeDesk& nodes_;
   TaskService service_;
+  std::unique_ptr<grpc::Service> node_service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -294,8 +303,8 @@ class GrpcTaskServer final : public TaskServer {
 }  // namespace
 
 StatusOr<std::unique_ptr<TaskServer>> TaskServer::Start(const TaskServerOptions& options,
-                                                        TaskDesk& desk) {
-  auto server = std::make_unique<GrpcTaskServer>(options, desk);
+                                                        TaskDesk& desk, NodeDesk& nodes) {
+  auto server = std::make_unique<GrpcTaskServer>(options, desk, nodes);
   if (Status listens = server->Listen(); !listens.ok()) return listens;
   return std::unique_ptr<TaskServer>(std::move(server));
 }

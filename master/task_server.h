@@ -1,4 +1,5 @@
-// Serves tasks to trainers by gRPC, as ElasticDL's Python client calls for them (docs/tasks.md).
+// Serves tasks to trainers by gRPC, as ElasticDL's Python client calls for them (docs/tasks.md);
+// and their nodes (docs/nodes.md).
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "master/node_desk.h"
 #include "master/task_desk.h"
 
 namespace millrace {
@@ -17,14 +19,16 @@ struct TaskServerOptions {
   uint64_t timeout_ticks = 0;
   uint32_t most_failures = 3;
   uint64_t seed = 0;
+  // NodeCommand.Join.timeout_ticks of the nodes that join by it.
+  uint64_t node_timeout_ticks = 30;
 };
 
 class TaskServer {
  public:
-  // `desk` outlives the server. Unavailable: it cannot listen there.
+  // Both desks outlive the server. Unavailable: it cannot listen there.
   static StatusOr<std::unique_ptr<TaskServer>> Start(const TaskServerOptions& options,
-                                                     TaskDesk& desk);
-  // Closes the desk, so that all calls end. REQUIRES: the thread that is the desk's loop.
+                                                     TaskDesk& desk, NodeDesk& nodes);
+  // Closes the desks, so that all calls end. REQUIRES: the thread that is the desks' loop.
   virtual ~TaskServer() = default;
 
   virtual int port() const = 0;

@@ -2,7 +2,16 @@
 
 #include <algorithm>
 
+#include "topics/task_codec.h"
+
 namespace millrace {
+
+Status TaskCalls::Check(const TaskCall& call) {
+  if (call.command.what_case() == TaskCommand::WHAT_NOT_SET) return absl::OkStatus();
+  TaskCommand command = call.command;
+  command.set_number(1);
+  return CheckTaskCommand(command);
+}
 
 void TaskCalls::Remove(Id id) {
   const auto call = calls_.find(id);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "messages/master.pb.h"
 #include "processors/task_manager.h"
 
@@ -37,7 +38,13 @@ struct TaskAnswer {
 // has begun a set of that name. Not thread-safe.
 class TaskCalls {
  public:
+  using Asked = TaskCall;
+  using Command = TaskCommand;
+  using State = TaskManager;
   using Id = uint64_t;  // the caller's; never used twice
+
+  // InvalidArgument: its command cannot be used.
+  static Status Check(const TaskCall& call);
 
   // `front` is the next offset of `control` when the master began: TaskCommand.front.
   explicit TaskCalls(uint64_t front) : front_(front) {}
@@ -57,6 +64,9 @@ class TaskCalls {
   std::vector<std::pair<Id, TaskAnswer>> TakeAnswers(const TaskManager& committed);
   // What became of the answer with this lease.
   void NoteTold(uint32_t lease, bool was_told) { (was_told ? told_ : untold_).insert(lease); }
+  void NoteAnswered(const TaskAnswer& answer, bool was_told) {
+    if (answer.kind == TaskAnswer::Kind::kTask) NoteTold(answer.lease, was_told);
+  }
 
   uint64_t front() const { return front_; }
 

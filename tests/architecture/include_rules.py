@@ -57,9 +57,10 @@ MAY_USE["apps"] = sorted(MAY_USE)
 DOORS = {
     "librdkafka/": ["kafka/", "tests/kafka/", "benchmarks/"],
     "grpc/": ["durability/replicas/", "master/task_server.cc"],
-    "grpcpp/": ["durability/replicas/", "tests/durability/replicas/", "master/task_server.cc",
-                "tests/master/"],
+    "grpcpp/": ["durability/replicas/", "tests/durability/replicas/", "master/grpc_caller.h",
+                "master/node_service.cc", "master/task_server.cc", "tests/master/"],
     "messages/elasticai.": ["master/task_server.cc", "tests/master/"],
+    "messages/nodes.": ["master/node_service.cc", "tests/master/"],
     "messages/replica.grpc": ["durability/replicas/", "tests/durability/replicas/"],
     "rocksdb/": ["stores/rocksdb_byte_map.cc", "stores/rocksdb_log.cc", "stores/rocksdb_log.h",
                  "stores/rocksdb_settings.cc", "stores/rocksdb_settings.h", "benchmarks/"],

@@ -191,5 +191,50 @@ TEST(StatusTableTest, HasALineForEachDataSet) {
   EXPECT_EQ(set.at("last_failure"), "no such file");
 }
 
+MemberState Node(MemberState::Phase phase, uint64_t incarnation = 1) {
+  MemberState node;
+  node.set_role("ps");
+  node.set_rank(2);
+  node.set_instance("8c3f");
+  node.set_address("10.0.0.5:7000");
+  node.set_incarnation(incarnation);
+  node.set_phase(phase);
+  node.set_last_sign_tick(90);
+  node.set_timeout_ticks(30);
+  return node;
+}
+
+JobProcesses With(const MemberState& node) {
+  JobProcesses job = Job({});
+  job.nodes.push_back(node);
+  return job;
+}
+
+TEST(NewsTest, NodesJoinDieAreReplacedAndLeave) {
+  const MemberState live = Node(MemberState::LIVE);
+  const MemberState dead = Node(MemberState::DEAD);
+  EXPECT_THAT(News(Job({}), With(live)), ElementsAre("node ps-2 has joined: 10.0.0.5:7000"));
+  EXPECT_THAT(News(With(live), With(live)), IsEmpty());
+  EXPECT_THAT(News(With(live), With(dead)),
+              ElementsAre("node ps-2 is dead: it gave no sign of life for 30 s"));
+  EXPECT_THAT(News(With(dead), With(Node(MemberState::LIVE, 4))),
+              ElementsAre("node ps-2 is replaced: 10.0.0.5:7000"));
+  EXPECT_THAT(News(With(live), With(Node(MemberState::LEFT))), ElementsAre("node ps-2 has left"));
+}
+
+TEST(StatusTableTest, HasALineForEachNode) {
+  const JobProcesses job = With(Node(MemberState::DEAD));
+  EXPECT_THAT(StatusTable("flights", job), HasSubstr("node  state  last sign  address\n"
+                                                     "ps-2  dead   0:00:10    10.0.0.5:7000\n"));
+  const auto json = nlohmann::json::parse(StatusJson("flights", job));
+  const auto& node = json.at("nodes").at(0);
+  EXPECT_EQ(node.at("role"), "ps");
+  EXPECT_EQ(node.at("rank"), 2);
+  EXPECT_EQ(node.at("instance"), "8c3f");
+  EXPECT_EQ(node.at("address"), "10.0.0.5:7000");
+  EXPECT_EQ(node.at("state"), "dead");
+  EXPECT_EQ(node.at("ticks_since_sign"), 10);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -24,9 +24,10 @@ class TaskServerTest : public testing::Test {
  protected:
   TaskServerTest() {
     desk_.Open(Offset(0), manager_);
+    node_desk_.Open(Offset(0), nodes_);
     options_.address = "127.0.0.1:0";
     options_.timeout_ticks = 60;
-    auto server = TaskServer::Start(options_, desk_);
+    auto server = TaskServer::Start(options_, desk_, node_desk_);
     EXPECT_EQ(server.status(), absl::OkStatus());
     server_ = *std::move(server);
     stub_ = proto::Master::NewStub(grpc::CreateChannel(
@@ -37,6 +38,8 @@ class TaskServerTest : public testing::Test {
           (void)manager_.Apply(command, 0);
         }
         desk_.Answer(manager_);
+        for (const NodeCommand& command : node_desk_.TakeCommands(nodes_)) nodes_.Apply(command);
+        node_desk_.Answer(nodes_);
         wakeup_.WaitFor(std::chrono::milliseconds(10));
       }
     });
@@ -114,6 +117,8 @@ class TaskServerTest : public testing::Test {
   Wakeup wakeup_;
   TaskManager manager_;  // the loop's, until it has ended
   TaskDesk desk_{wakeup_};
+  JobNodes nodes_;  // the loop's, too
+  NodeDesk node_desk_{wakeup_};
   std::unique_ptr<TaskServer> server_;
   std::unique_ptr<proto::Master::Stub> stub_;
   std::atomic<bool> ends_ = false;
@@ -256,7 +261,8 @@ TEST_F(TaskServerTest, CannotListenWhereAnotherDoes) {
   options.address = "127.0.0.1:" + std::to_string(server_->port());
   Wakeup wakeup;
   TaskDesk desk(wakeup);
-  const auto second = TaskServer::Start(options, desk);
+  NodeDesk node_desk(wakeup);
+  const auto second = TaskServer::Start(options, desk, node_desk);
   EXPECT_TRUE(absl::IsUnavailable(second.status()));
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("--master-address"));
 }
