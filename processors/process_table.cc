@@ -35,6 +35,9 @@ bool WouldFailAgain(const ProcessEnd& end) {
          (end.cause() == ProcessEnd::EXITED && end.code() == kExitWrongUsage);
 }
 
+// No job comes to the limit; but a damaged plan may.
+uint32_t OneMore(uint32_t count) { return std::min(count + 1, ProcessTable::kMostEndsCounted); }
+
 // After so many failures in a row, at least one.
 uint64_t BackOffAfter(uint32_t failures) {
   uint64_t ticks = 1;
@@ -177,7 +180,7 @@ void ProcessTable::Move(ProcessState& process, ProcessEvent event) {
     case ProcessTransition::Failures::kKept:
       break;
     case ProcessTransition::Failures::kCounted:
-      process.set_failures(process.failures() + 1);
+      process.set_failures(OneMore(process.failures()));
       break;
     case ProcessTransition::Failures::kForgotten:
       process.set_failures(0);
@@ -201,7 +204,7 @@ void ProcessTable::Begin(ProcessState& process) {
   const Key key = KeyOf(process.process());
   const ProcessGroup* group = GroupOf(key);
   MILLRACE_CHECK(group != nullptr);
-  if (process.incarnation() > 0) process.set_restarts(process.restarts() + 1);
+  if (process.incarnation() > 0) process.set_restarts(OneMore(process.restarts()));
   process.set_incarnation(++incarnations_);
   process.clear_command();
   for (const std::string& argument : CommandOf(*group, key.second)) process.add_command(argument);

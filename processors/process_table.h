@@ -35,6 +35,8 @@ class ProcessTable {
   static constexpr uint64_t kMostBackOff = 32;
   // After so many ticks of running its earlier failures are forgotten.
   static constexpr uint64_t kSteadyTicks = 60;
+  // Failures and restarts of a process are counted up to here.
+  static constexpr uint32_t kMostEndsCounted = uint32_t{1} << 30;
 
   static Key KeyOf(const ProcessName& name) { return {name.group(), name.rank()}; }
 

@@ -11,7 +11,6 @@ namespace {
 
 // Counters that no job comes to; below, nothing that is added to them overflows.
 constexpr uint64_t kMostCounted = uint64_t{1} << 60;
-constexpr uint64_t kMostFailuresCounted = uint64_t{1} << 30;
 constexpr size_t kMostFailureTextBytes = 10'000;
 
 Status BadTable(const std::string& reason) { return absl::InvalidArgumentError(reason); }
@@ -59,9 +58,9 @@ Status ProcessTable::Load(const MasterState& state, Processes processes) {
     const std::string name = ToText(process.process());
     MILLRACE_RETURN_IF_ERROR(CheckProcessName(process.process()));
     MILLRACE_RETURN_IF_ERROR(
-        CheckAtMost("failures of " + name + ":", process.failures(), kMostFailuresCounted));
+        CheckAtMost("failures of " + name + ":", process.failures(), kMostEndsCounted));
     MILLRACE_RETURN_IF_ERROR(
-        CheckAtMost("restarts of " + name + ":", process.restarts(), kMostFailuresCounted));
+        CheckAtMost("restarts of " + name + ":", process.restarts(), kMostEndsCounted));
     MILLRACE_RETURN_IF_ERROR(CheckProcessEnd(process.last_end()));
     size_t bytes = 0;
     for (const std::string& argument : process.command()) bytes += argument.size() + 1;

@@ -441,5 +441,27 @@ TEST(MasterProcessor, GoesOnWithAnyPlanThatItTakes) {
   EXPECT_GT(taken, 100);
 }
 
+TEST(MasterProcessor, CountsEndsUpToWhatItTakesFromThePlan) {
+  Plan plan;
+  MasterProcessor first(kEpoch);
+  first.Fold(0, Record(PlanOf({Group("server", 1, 1)})));
+  Write(first, plan);
+  std::string& value = plan.at("process:server-0");
+  ProcessState process;
+  ASSERT_TRUE(process.ParseFromString(value.substr(2)));
+  process.set_restarts(ProcessTable::kMostEndsCounted);
+  process.set_failures(ProcessTable::kMostEndsCounted);
+  value = value.substr(0, 2) + process.SerializeAsString();
+  StatusOr<MasterProcessor> master = MasterProcessor::Restore(kEpoch, plan);
+  ASSERT_EQ(master.status(), absl::OkStatus());
+  master->Fold(master->next_offset(), Record(Ends("server-0", process.incarnation(), Exit(1))));
+  for (uint64_t tick = 0; tick <= ProcessTable::kMostBackOff; ++tick) {
+    master->Fold(master->next_offset(), TickRecord());
+  }
+  EXPECT_GT(master->processes()[0].incarnation(), process.incarnation()) << "not started again";
+  Write(*master, plan);
+  ExpectRestoredAs(*master, plan);
+}
+
 }  // namespace
 }  // namespace millrace
