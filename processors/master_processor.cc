@@ -97,7 +97,7 @@ struct PlanContent {
     if (key.starts_with(kMemberKey)) {
       MemberState member;
       MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, member));
-      const std::string own_key = PlanKeyOf(member);
+      std::string own_key = PlanKeyOf(member);
       members[Membership::KeyOf(member)] = std::move(member);
       return own_key;
     }

@@ -17,7 +17,7 @@
 
 namespace millrace::simulation {
 
-using RunSeed = std::function<SeedOutcome(uint64_t seed)>;
+using SeedRun = std::function<SeedOutcome(uint64_t seed)>;
 
 // An error that a simulator is to notice.
 template <typename Error>
@@ -43,7 +43,7 @@ inline uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise) {
 }
 
 // `must_happen`: in a thousand seeds, or the simulator is blind for it.
-inline void ExpectThatEverySeedHolds(const RunSeed& run,
+inline void ExpectThatEverySeedHolds(const SeedRun& run,
                                      std::span<const std::string_view> must_happen) {
   const uint64_t seeds = NumberFromEnvironment("MILLRACE_SEEDS", 1000);
   const uint64_t first = NumberFromEnvironment("MILLRACE_FIRST_SEED", 0);
@@ -59,13 +59,13 @@ inline void ExpectThatEverySeedHolds(const RunSeed& run,
   }
 }
 
-inline void ExpectTheSameRunOfTheSameSeed(const RunSeed& run) {
+inline void ExpectTheSameRunOfTheSameSeed(const SeedRun& run) {
   for (uint64_t seed = 0; seed < 5; ++seed) EXPECT_EQ(run(seed).coverage, run(seed).coverage);
 }
 
 // `run` has the error.
 template <typename Error>
-void ExpectThatItIsNoticed(const Planted<Error>& planted, const RunSeed& run) {
+void ExpectThatItIsNoticed(const Planted<Error>& planted, const SeedRun& run) {
   for (uint64_t seed = 0; seed < planted.seeds; ++seed) {
     const std::string violation = run(seed).violation;
     if (violation.empty()) continue;
