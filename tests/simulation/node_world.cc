@@ -1,7 +1,6 @@
 #include "tests/simulation/node_world.h"
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "processors/master_processor.h"
 #include "processors/node_calls.h"
 #include "tests/processors/node_referee.h"
+#include "tests/simulation/calling_masters.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/simulated_plan.h"
 #include "topics/control_codec.h"
@@ -20,27 +20,11 @@ constexpr uint64_t kTroubledNodeTurns = 900;
 constexpr uint64_t kMostQuietNodeTurns = 40'000;
 constexpr char kEndBarrier[] = "end";
 
-// It may be killed, or be overtaken, before each step.
-struct NodeMaster {
-  enum class Step { kFence, kRestore, kFold, kCommit, kAnswer };
-
-  Step step = Step::kFence;
-  uint64_t fence = 0;
-  std::optional<MasterProcessor> processor;
-  std::optional<NodeCalls> calls;
-  size_t next = 0;      // to be read
-  size_t own_end = 0;   // of what it has written itself
-  PlanChanges changes;  // not in `plan` yet
-};
+using NodeMasters = CallingMasters<NodeCalls>;
+using NodeThread = CallingThread<NodeCommand>;
 
 // One that signs in a thread, and joins, waits and leaves in another.
 struct SimulatedNode {
-  struct Thread {
-    std::optional<NodeCommand> wish;  // called for, or to be called for again
-    uint64_t call = 0;                // 0: none is under way
-    uint64_t fence = 0;               // of the master that has it
-  };
-
   std::string role;
   std::string instance;
   bool has_joined = false;  // and was told so
@@ -49,8 +33,8 @@ struct SimulatedNode {
   bool is_over = false;                    // it has left
   uint64_t stands_until = 0;               // a turn
   std::map<std::string, uint64_t> passed;  // how often each barrier
-  Thread main;
-  Thread signs;
+  NodeThread main;
+  NodeThread signs;
 };
 
 class NodeWorld {
@@ -74,7 +58,8 @@ class NodeWorld {
   }
 
  private:
-  using Step = NodeMaster::Step;
+  using Master = NodeMasters::Master;
+  using Step = NodeMasters::Step;
 
   bool IsRight() const { return outcome_.violation.empty(); }
   void Violate(const std::string& what) {
@@ -86,27 +71,12 @@ class NodeWorld {
 
   void TroubledTurn() {
     const uint64_t kind = random_.Below(100);
-    if (masters_.empty() || (kind < 2 && masters_.size() < 3)) return BeginMaster();
-    if (kind < 4) return KillMaster();
+    if (masters_.empty() || (kind < 2 && masters_.has_room())) return masters_.Begin();
+    if (kind < 4) return masters_.KillOne();
     if (kind < 7) return RepeatRecord();
     if (kind < 9) return Trouble(nodes_[random_.Below(nodes_.size())]);
     if (kind < 55) return MoveNode(nodes_[random_.Below(nodes_.size())]);
-    MoveMaster(DrawMaster());
-  }
-
-  size_t DrawMaster() {
-    return random_.Chance(0.75) ? masters_.size() - 1 : random_.Below(masters_.size());
-  }
-
-  void BeginMaster() {
-    Cover(masters_.empty() ? "master begins" : "master begins beside an older one");
-    masters_.push_back(std::make_unique<NodeMaster>());
-  }
-
-  void KillMaster() {
-    const size_t which = random_.Below(masters_.size());
-    Cover("master killed before step " + std::to_string(static_cast<int>(masters_[which]->step)));
-    masters_.erase(masters_.begin() + static_cast<int64_t>(which));
+    MoveMaster(masters_.Draw());
   }
 
   void RepeatRecord() {
@@ -137,7 +107,7 @@ class NodeWorld {
 
   // Another process takes its place, and nobody is told.
   void Replace(SimulatedNode& node) {
-    for (SimulatedNode::Thread* thread : {&node.main, &node.signs}) {
+    for (NodeThread* thread : {&node.main, &node.signs}) {
       if (random_.Chance(0.5)) GiveUp(*thread);  // otherwise its channel is seen to break later
     }
     const std::string role = node.role;
@@ -148,24 +118,16 @@ class NodeWorld {
 
   // A node.
 
-  NodeMaster* MasterOf(const SimulatedNode::Thread& thread) {
-    for (const auto& master : masters_) {
-      if (thread.call > 0 && master->fence == thread.fence) return master.get();
-    }
-    return nullptr;
-  }
-
-  void GiveUp(SimulatedNode::Thread& thread) {
-    if (NodeMaster* master = MasterOf(thread); master != nullptr)
-      master->calls->Remove(thread.call);
+  void GiveUp(NodeThread& thread) {
+    if (Master* master = masters_.Of(thread); master != nullptr) master->calls->Remove(thread.call);
     thread.call = 0;
   }
 
   void MoveNode(SimulatedNode& node) {
     if (node.is_over || turn_ < node.stands_until) return;
     const bool signs = random_.Chance(0.5);
-    SimulatedNode::Thread& thread = signs ? node.signs : node.main;
-    if (thread.call > 0 && MasterOf(thread) != nullptr) {
+    NodeThread& thread = signs ? node.signs : node.main;
+    if (thread.call > 0 && masters_.Of(thread) != nullptr) {
       if (!random_.Chance(0.1)) return;  // it waits
       Cover("node gives up waiting");
       GiveUp(thread);
@@ -175,12 +137,7 @@ class NodeWorld {
     thread.call = 0;
     if (!thread.wish) thread.wish = signs ? DrawSign(node) : DrawWish(node);
     if (!thread.wish) return;
-    NodeMaster* newest = nullptr;
-    for (const auto& master : masters_) {
-      if (master->calls && (newest == nullptr || master->fence > newest->fence)) {
-        newest = master.get();
-      }
-    }
+    Master* newest = masters_.Newest();
     if (newest == nullptr) return;
     thread.call = ++calls_;
     thread.fence = newest->fence;
@@ -221,8 +178,7 @@ class NodeWorld {
     return command;
   }
 
-  void TakeAnswer(SimulatedNode& node, SimulatedNode::Thread& thread,
-                  const StatusOr<NodeAnswer>& answer) {
+  void TakeAnswer(SimulatedNode& node, NodeThread& thread, const StatusOr<NodeAnswer>& answer) {
     const NodeCommand wish = *std::exchange(thread.wish, std::nullopt);
     thread.call = 0;
     const NodeReferee::Node* known = newest_referee_.Find(node.instance);
@@ -274,13 +230,10 @@ class NodeWorld {
 
   // A master.
 
-  void MoveMaster(size_t which) {
-    NodeMaster& master = *masters_[which];
+  void MoveMaster(Master& master) {
     switch (master.step) {
       case Step::kFence:
-        master.fence = ++newest_fence_;
-        master.step = Step::kRestore;
-        return;
+        return masters_.Fence(master);
       case Step::kRestore:
         return Restore(master);
       case Step::kFold:
@@ -288,11 +241,7 @@ class NodeWorld {
         master.step = Step::kCommit;
         return;
       case Step::kCommit:
-        if (master.fence != newest_fence_) {
-          Cover("master fenced");
-          masters_.erase(masters_.begin() + static_cast<int64_t>(which));
-          return;
-        }
+        if (masters_.IsFenced(master)) return masters_.End(master);
         return Commit(master);
       case Step::kAnswer:
         Answer(master, master.processor->nodes());
@@ -301,7 +250,7 @@ class NodeWorld {
     }
   }
 
-  void Restore(NodeMaster& master) {
+  void Restore(Master& master) {
     PlanRecords plan = plan_;
     if (error_ == NodeError::kLosesBarriers) {
       std::erase_if(plan, [](const auto& each) { return each.first.starts_with("barrier:"); });
@@ -315,7 +264,7 @@ class NodeWorld {
     master.step = Step::kFold;
   }
 
-  void FoldSome(NodeMaster& master) {
+  void FoldSome(Master& master) {
     const size_t left = control_.size() - master.next;
     for (size_t count = random_.Chance(0.7) ? left : random_.Below(left + 1); count > 0; --count) {
       FoldInto(*master.processor, master.next++);
@@ -362,7 +311,7 @@ class NodeWorld {
     }
   }
 
-  void Commit(NodeMaster& master) {
+  void Commit(Master& master) {
     for (auto& change : master.processor->TakeChanges()) master.changes.push_back(change);
     std::vector<std::string> records;
     std::vector<NodeCommand> commands;
@@ -399,10 +348,10 @@ class NodeWorld {
     CheckCommit(*master.processor);
   }
 
-  void Answer(NodeMaster& master, const JobNodes& state) {
+  void Answer(Master& master, const JobNodes& state) {
     for (auto& [call, answer] : master.calls->TakeAnswers(state)) {
       if (error_ == NodeError::kGivesARankTwice && answer.ok()) CountTheLiving(state, *answer);
-      if (master.fence != newest_fence_) Cover("answer from an older master");
+      if (masters_.IsFenced(master)) Cover("answer from an older master");
       for (SimulatedNode& node : nodes_) {
         if (node.main.call == call) {
           TakeAnswer(node, node.main, answer);
@@ -471,12 +420,9 @@ class NodeWorld {
       }
     }
     for (uint64_t end = turn_ + kMostQuietNodeTurns; turn_ < end && IsRight(); ++turn_) {
-      const bool has_newest = std::ranges::any_of(masters_, [this](const auto& master) {
-        return master->fence == newest_fence_ || master->step == Step::kFence;
-      });
-      if (!has_newest) BeginMaster();
+      if (!masters_.HasNewest()) masters_.Begin();
       if (random_.Chance(0.5)) {
-        MoveMaster(DrawMaster());
+        MoveMaster(masters_.Draw());
       } else {
         MoveNode(nodes_[random_.Below(nodes_.size())]);
       }
@@ -498,8 +444,7 @@ class NodeWorld {
 
   std::vector<std::optional<std::string>> control_;  // by offset; empty: nothing to be read
   PlanRecords plan_;
-  uint64_t newest_fence_ = 0;
-  std::vector<std::unique_ptr<NodeMaster>> masters_;
+  NodeMasters masters_{random_, outcome_};
 
   std::vector<SimulatedNode> nodes_;
   uint64_t instances_ = 0;

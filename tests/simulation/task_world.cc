@@ -1,7 +1,6 @@
 #include "tests/simulation/task_world.h"
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include "processors/master_processor.h"
 #include "processors/task_calls.h"
+#include "tests/simulation/calling_masters.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/simulated_plan.h"
 #include "topics/control_codec.h"
@@ -21,18 +21,8 @@ constexpr uint64_t kTroubledTaskTurns = 700;
 constexpr uint64_t kMostQuietTaskTurns = 40'000;
 constexpr char kSetName[] = "rows";
 
-// It may be killed, or be overtaken, before each step.
-struct TaskMaster {
-  enum class Step { kFence, kRestore, kFold, kCommit, kAnswer };
-
-  Step step = Step::kFence;
-  uint64_t fence = 0;
-  std::optional<MasterProcessor> processor;
-  std::optional<TaskCalls> calls;
-  size_t next = 0;      // to be read
-  size_t own_end = 0;   // of what it has written itself
-  PlanChanges changes;  // not in `plan` yet
-};
+using TaskMasters = CallingMasters<TaskCalls>;
+using TrainerThread = CallingThread<TaskCommand>;
 
 // One that begins, asks for tasks and reports them, in a thread each for asking and for reporting:
 // otherwise one that has a task and asks for another might wait for itself.
@@ -42,12 +32,6 @@ struct Trainer {
     int64_t task = 0;
     bool is_void = false;  // it is reported, or somebody else has it
   };
-  // It has one call at a time.
-  struct Thread {
-    std::optional<TaskCommand> wish;  // called for, or to be called for again
-    uint64_t call = 0;                // 0: none is under way
-    uint64_t fence = 0;               // of the master that has it
-  };
 
   ProcessName process;
   std::string name;
@@ -55,8 +39,8 @@ struct Trainer {
   bool has_begun = false;
   bool is_told_of_the_end = false;
   std::vector<Held> held;
-  Thread asks;
-  Thread reports;
+  TrainerThread asks;
+  TrainerThread reports;
 };
 
 class TaskWorld {
@@ -94,7 +78,8 @@ class TaskWorld {
   }
 
  private:
-  using Step = TaskMaster::Step;
+  using Master = TaskMasters::Master;
+  using Step = TaskMasters::Step;
 
   bool IsRight() const { return outcome_.violation.empty(); }
   void Violate(const std::string& what) {
@@ -106,27 +91,12 @@ class TaskWorld {
 
   void TroubledTurn() {
     const uint64_t kind = random_.Below(100);
-    if (masters_.empty() || (kind < 2 && masters_.size() < 3)) return BeginMaster();
-    if (kind < 4) return KillMaster();
+    if (masters_.empty() || (kind < 2 && masters_.has_room())) return masters_.Begin();
+    if (kind < 4) return masters_.KillOne();
     if (kind < 6) return RepeatRecord();
     if (kind < 8 && dies_) return Die(trainers_[random_.Below(trainers_.size())]);
     if (kind < 50) return MoveTrainer(trainers_[random_.Below(trainers_.size())]);
-    MoveMaster(DrawMaster());
-  }
-
-  size_t DrawMaster() {
-    return random_.Chance(0.75) ? masters_.size() - 1 : random_.Below(masters_.size());
-  }
-
-  void BeginMaster() {
-    Cover(masters_.empty() ? "master begins" : "master begins beside an older one");
-    masters_.push_back(std::make_unique<TaskMaster>());
-  }
-
-  void KillMaster() {
-    const size_t which = random_.Below(masters_.size());
-    Cover("master killed before step " + std::to_string(static_cast<int>(masters_[which]->step)));
-    masters_.erase(masters_.begin() + static_cast<int64_t>(which));
+    MoveMaster(masters_.Draw());
   }
 
   void RepeatRecord() {
@@ -143,8 +113,8 @@ class TaskWorld {
     const bool is_silent = spec_.timeout_ticks() > 0 && random_.Chance(0.5);
     const ProcessState* process = ProcessOf(trainer);
     if (!is_silent && (process == nullptr || !HoldsSlot(process->phase()))) return;
-    for (Trainer::Thread* thread : {&trainer.asks, &trainer.reports}) {
-      TaskMaster* master = MasterOf(*thread);
+    for (TrainerThread* thread : {&trainer.asks, &trainer.reports}) {
+      Master* master = masters_.Of(*thread);
       const bool is_noticed = random_.Chance(0.5);  // otherwise when it is to be answered
       if (master != nullptr && is_noticed) {
         Cover("call of a trainer that died");
@@ -176,13 +146,6 @@ class TaskWorld {
 
   // A trainer.
 
-  TaskMaster* MasterOf(const Trainer::Thread& thread) {
-    for (const auto& master : masters_) {
-      if (thread.call > 0 && master->fence == thread.fence) return master.get();
-    }
-    return nullptr;
-  }
-
   void MoveTrainer(Trainer& trainer) {
     if (!trainer.is_alive) {
       const ProcessState* process = ProcessOf(trainer);
@@ -190,18 +153,13 @@ class TaskWorld {
       return;
     }
     const bool asks = random_.Chance(0.5);
-    Trainer::Thread& thread = asks ? trainer.asks : trainer.reports;
-    if (thread.call > 0 && MasterOf(thread) != nullptr) return;  // it waits
+    TrainerThread& thread = asks ? trainer.asks : trainer.reports;
+    if (thread.call > 0 && masters_.Of(thread) != nullptr) return;  // it waits
     if (thread.call > 0) Cover("call broken");
     thread.call = 0;
     if (!thread.wish) thread.wish = asks ? DrawQuestion(trainer) : DrawReport(trainer);
     if (!thread.wish) return;
-    TaskMaster* newest = nullptr;
-    for (const auto& master : masters_) {
-      if (master->calls && (newest == nullptr || master->fence > newest->fence)) {
-        newest = master.get();
-      }
-    }
+    Master* newest = masters_.Newest();
     if (newest == nullptr) return;
     thread.call = ++calls_;
     thread.fence = newest->fence;
@@ -235,7 +193,7 @@ class TaskWorld {
     return command;
   }
 
-  void TakeAnswer(Trainer& trainer, Trainer::Thread& thread, const TaskAnswer& answer) {
+  void TakeAnswer(Trainer& trainer, TrainerThread& thread, const TaskAnswer& answer) {
     const TaskCommand wish = *std::exchange(thread.wish, std::nullopt);
     thread.call = 0;
     if (wish.has_begin()) trainer.has_begun = true;
@@ -282,13 +240,10 @@ class TaskWorld {
 
   // A master.
 
-  void MoveMaster(size_t which) {
-    TaskMaster& master = *masters_[which];
+  void MoveMaster(Master& master) {
     switch (master.step) {
       case Step::kFence:
-        master.fence = ++newest_fence_;
-        master.step = Step::kRestore;
-        return;
+        return masters_.Fence(master);
       case Step::kRestore:
         return Restore(master);
       case Step::kFold:
@@ -296,11 +251,7 @@ class TaskWorld {
         master.step = error_ == TaskError::kAnswersBeforeTheCommit ? Step::kAnswer : Step::kCommit;
         return;
       case Step::kCommit:
-        if (master.fence != newest_fence_) {
-          Cover("master fenced");
-          masters_.erase(masters_.begin() + static_cast<int64_t>(which));
-          return;
-        }
+        if (masters_.IsFenced(master)) return masters_.End(master);
         return Commit(master);
       case Step::kAnswer:
         Answer(master);
@@ -309,7 +260,7 @@ class TaskWorld {
     }
   }
 
-  void Restore(TaskMaster& master) {
+  void Restore(Master& master) {
     StatusOr<MasterProcessor> restored = MasterProcessor::Restore(kMasterEpoch, plan_);
     if (!restored.ok()) return Violate("not restored: " + std::string(restored.status().message()));
     master.processor.emplace(*std::move(restored));
@@ -324,7 +275,7 @@ class TaskWorld {
     master.step = Step::kFold;
   }
 
-  void FoldSome(TaskMaster& master) {
+  void FoldSome(Master& master) {
     const size_t left = control_.size() - master.next;
     for (size_t count = random_.Chance(0.7) ? left : random_.Below(left + 1); count > 0; --count) {
       FoldInto(*master.processor, master.next++);
@@ -374,7 +325,7 @@ class TaskWorld {
     }
   }
 
-  void Commit(TaskMaster& master) {
+  void Commit(Master& master) {
     for (auto& change : master.processor->TakeChanges()) master.changes.push_back(change);
     std::vector<std::string> records;
     if (master.next >= master.own_end) {
@@ -405,12 +356,12 @@ class TaskWorld {
     CheckCommit(*master.processor);
   }
 
-  void Answer(TaskMaster& master) {
+  void Answer(Master& master) {
     for (const auto& [call, answer] : master.calls->TakeAnswers(master.processor->tasks())) {
       Trainer* caller = nullptr;
-      Trainer::Thread* thread = nullptr;
+      TrainerThread* thread = nullptr;
       for (Trainer& trainer : trainers_) {
-        for (Trainer::Thread* each : {&trainer.asks, &trainer.reports}) {
+        for (TrainerThread* each : {&trainer.asks, &trainer.reports}) {
           if (each->call != call) continue;
           caller = &trainer;
           thread = each;
@@ -418,7 +369,7 @@ class TaskWorld {
       }
       if (answer.kind == TaskAnswer::Kind::kTask) {
         if (caller == nullptr) Cover("answer to nobody");
-        if (master.fence != newest_fence_) Cover("task from an older master");
+        if (masters_.IsFenced(master)) Cover("task from an older master");
         master.calls->NoteTold(answer.lease, caller != nullptr);
       }
       if (caller != nullptr) TakeAnswer(*caller, *thread, answer);
@@ -461,12 +412,9 @@ class TaskWorld {
   void ComeToRest() {
     is_quiet_ = true;
     for (uint64_t turn = 0; turn < kMostQuietTaskTurns && IsRight(); ++turn) {
-      const bool has_newest = std::ranges::any_of(masters_, [this](const auto& master) {
-        return master->fence == newest_fence_ || master->step == Step::kFence;
-      });
-      if (!has_newest) BeginMaster();
+      if (!masters_.HasNewest()) masters_.Begin();
       if (random_.Chance(0.5)) {
-        MoveMaster(DrawMaster());
+        MoveMaster(masters_.Draw());
       } else {
         MoveTrainer(trainers_[random_.Below(trainers_.size())]);
       }
@@ -499,8 +447,7 @@ class TaskWorld {
 
   std::vector<std::optional<std::string>> control_;  // by offset; empty: nothing to be read
   PlanRecords plan_;
-  uint64_t newest_fence_ = 0;
-  std::vector<std::unique_ptr<TaskMaster>> masters_;
+  TaskMasters masters_{random_, outcome_};
 
   std::vector<Trainer> trainers_;
   uint64_t calls_ = 0;
