@@ -88,12 +88,19 @@ class Zstd final : public Decompressor {
     while (true) {
       if (between_frames_ && had_frame_ && SkipPadding(in)) return size_t{0};
       if (in->empty() && !has_output_) return size_t{0};
+      if (between_frames_) {
+        header_.clear();
+        frame_bytes_ = 0;
+      }
       ZSTD_inBuffer input = {in->data(), in->size(), 0};
       ZSTD_outBuffer output = {out.data(), out.size(), 0};
       const size_t result = ZSTD_decompressStream(stream_, &output, &input);
       if (ZSTD_isError(result) != 0) return ErrorOf(result);
+      header_.append(in->substr(0, std::min(input.pos, kMostHeaderBytes - header_.size())));
+      frame_bytes_ += output.pos;
       in->remove_prefix(input.pos);
       between_frames_ = result == 0;
+      if (between_frames_) MILLRACE_RETURN_IF_ERROR(CheckFrameBytes());
       had_frame_ = had_frame_ || between_frames_;
       has_output_ = !between_frames_ && output.pos == output.size;
       if (output.pos > 0) return output.pos;
@@ -103,6 +110,14 @@ class Zstd final : public Decompressor {
   bool is_complete() const override { return between_frames_; }
 
  private:
+  static constexpr size_t kMostHeaderBytes = 18;  // of a frame (RFC 8878)
+
+  // The library compares them only where there is room for all of them at once.
+  Status CheckFrameBytes() const {
+    const uint64_t told = ZSTD_getFrameContentSize(header_.data(), header_.size());
+    if (told == ZSTD_CONTENTSIZE_UNKNOWN || told == frame_bytes_) return absl::OkStatus();
+    return absl::DataLossError("a frame has another length than its header says");
+  }
   static Status ErrorOf(size_t result) {
     const char* const reason = ZSTD_getErrorName(result);
     const bool is_long = ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge;
@@ -110,6 +125,8 @@ class Zstd final : public Decompressor {
   }
 
   ZSTD_DStream* const stream_;
+  std::string header_;        // of the frame: its first bytes
+  uint64_t frame_bytes_ = 0;  // that came out of it
   bool between_frames_ = true;
   bool had_frame_ = false;
   bool has_output_ = false;
