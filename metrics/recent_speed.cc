@@ -1,11 +1,9 @@
 #include "metrics/recent_speed.h"
 
-#include <algorithm>
-
 namespace millrace {
 
 bool RecentSpeed::IsOutage(int64_t waited_ms, int64_t least_ms) const {
-  return usual_ms_ > 0 && waited_ms > std::max(least_ms, kUsualSteps * usual_ms_);
+  return usual_.IsOutage(std::chrono::milliseconds(waited_ms), std::chrono::milliseconds(least_ms));
 }
 
 void RecentSpeed::Add(const Sample& sample, int64_t silent_ms) {
@@ -14,7 +12,7 @@ void RecentSpeed::Add(const Sample& sample, int64_t silent_ms) {
   is_away_ = is_away_ || IsOutage(silent_ms, kSilentMs) || IsOutage(took_ms, kStillMs);
   entries_.push_back({sample, is_away_ && steps});
   if (steps) {
-    if (stepped_ms_ && !is_away_) usual_ms_ = std::max(took_ms, usual_ms_ / 2);
+    if (stepped_ms_ && !is_away_) usual_.NoteStepAfter(std::chrono::milliseconds(took_ms));
     stepped_ms_ = sample.timestamp_ms;
     is_away_ = false;
   }

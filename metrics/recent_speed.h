@@ -1,9 +1,12 @@
 // How fast a job is at present, by samples of its counters. Pure.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <optional>
+
+#include "base/usual_pause.h"
 
 namespace millrace {
 
@@ -14,11 +17,9 @@ class RecentSpeed {
  public:
   static constexpr int64_t kWindowMs = 4'000;
   static constexpr int64_t kKeptMs = 30'000;
-  // An outage: no sample for kSilentMs, or no step for kStillMs; but never less than
-  // kUsualSteps times what steps have taken lately. Until that is known there is none.
+  // An outage (UsualPause): no sample for kSilentMs, or no step for kStillMs.
   static constexpr int64_t kSilentMs = 2'000;
   static constexpr int64_t kStillMs = 5'000;
-  static constexpr int64_t kUsualSteps = 3;
   static constexpr int64_t kLeastAfterOutageMs = 1'000;
 
   struct Sample {
@@ -46,13 +47,12 @@ class RecentSpeed {
     Sample sample;
     bool is_first_after_outage = false;
   };
-  // Of two numbers of milliseconds; false while it is not known how long steps take.
   bool IsOutage(int64_t waited_ms, int64_t least_ms) const;
 
   std::deque<Entry> entries_;
   bool is_away_ = false;  // an outage began, and no step was made since
   std::optional<int64_t> stepped_ms_;
-  int64_t usual_ms_ = 0;  // the longest of the last steps, forgotten by half at each; 0: not known
+  UsualPause<std::chrono::milliseconds> usual_;
 };
 
 }  // namespace millrace

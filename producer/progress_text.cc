@@ -90,16 +90,12 @@ void ProgressRates::Add(Time now, const ProducerProgress& progress, bool skippin
 void ProgressRates::NoteMove(Time now) {
   const Time::duration took = now - moved_;
   moved_ = now;
-  if (IsOutage(took)) {
+  if (usual_.IsOutage(took, kOutage)) {
     samples_.clear();
     after_outage_ = true;
   } else {
-    usual_ = std::max(took, usual_ / 2);
+    usual_.NoteStepAfter(took);
   }
-}
-
-bool ProgressRates::IsOutage(Time::duration waited) const {
-  return usual_ > usual_.zero() && waited > std::max<Time::duration>(kOutage, kUsualMoves * usual_);
 }
 
 double ProgressRates::Seconds() const {
@@ -120,7 +116,8 @@ std::optional<double> ProgressRates::rows_per_second() const {
 
 std::optional<std::chrono::seconds> ProgressRates::time_left() const {
   const double seconds = Seconds();
-  if (seconds <= 0 || !IsKnown() || IsOutage(samples_.back().time - moved_)) return std::nullopt;
+  if (seconds <= 0 || !IsKnown()) return std::nullopt;
+  if (usual_.IsOutage(samples_.back().time - moved_, kOutage)) return std::nullopt;
   const Sample& last = samples_.back();
   const uint64_t moved = last.bytes - samples_.front().bytes;
   if (moved == 0 || last.total < last.bytes) return std::nullopt;

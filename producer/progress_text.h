@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "base/usual_pause.h"
 #include "messages/records.pb.h"
 
 namespace millrace {
@@ -24,10 +25,8 @@ class ProgressRates {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kWindow{4};
-  // An outage: nothing has moved for so long, and for kUsualMoves times what it has taken lately
-  // until something moved.
+  // An outage (UsualPause): nothing has moved for so long.
   static constexpr std::chrono::seconds kOutage{2};
-  static constexpr int kUsualMoves = 3;
   static constexpr std::chrono::seconds kLeastAfterOutage{1};
 
   // To be called several times a second, but it may stay away in an outage. `skipping`: the rows
@@ -48,15 +47,13 @@ class ProgressRates {
     uint64_t total;
   };
   void NoteMove(Time now);
-  bool IsOutage(Time::duration waited) const;
   double Seconds() const;
   bool IsKnown() const;
 
   std::deque<Sample> samples_;
   bool after_outage_ = false;  // the first sample is the first that moved again
   Time moved_;
-  // The longest of the last waits for a move, forgotten by half at each; 0: not known.
-  Time::duration usual_{0};
+  UsualPause<Time::duration> usual_;
   bool skipping_ = false;  // the newest sample
 };
 
