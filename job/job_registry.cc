@@ -22,6 +22,7 @@
 #include "job/kafka_options.h"
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
+#include "kafka/known_end.h"
 #include "kafka/producer.h"
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
@@ -211,7 +212,7 @@ class KafkaJobRegistry final : public JobRegistry {
     return absl::UnavailableError(topic_ + ": publishing failed: " + failures.front().reason);
   }
 
-  // The end of the topic, if that was met.
+  // An end of the topic, if one was met.
   StatusOr<std::optional<Offset>> PollOnce() {
     std::optional<Offset> met;
     ConsumerHandler handler;
@@ -307,37 +308,35 @@ class KafkaJobRegistry final : public JobRegistry {
   // Reads the topic from its beginning. What does so stops again: a registry is kept for hours to
   // be asked once, and a reader at the end of its topic costs the broker a hundred requests a
   // second.
-  Status Start() {
+  StatusOr<Offset> Start() {
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry_.Run([this] {
       return consumer_->QueryRange(0, kBrokerCall);
     }));
     joiners_.clear();
-    return consumer_->Assign(0, range.begin);
+    MILLRACE_RETURN_IF_ERROR(consumer_->Assign(0, range.begin));
+    return range.end;
   }
   void Stop() { (void)consumer_->Unassign(0); }
 
-  // The end as it was when the call began, and `least`, what this process has appended. A broker
-  // that was cut off believes for a moment that it leads the topic still, and tells an end of
-  // before; so that is read on, for as long as a call may take. (Where the records are gone, it
-  // ends there.)
+  // The end as it was when the call began, and `least`, what this process has appended. (Where
+  // records of before are gone, it ends there.)
   Status ReadToEnd(Offset least = 0) {
-    MILLRACE_RETURN_IF_ERROR(Start());
+    MILLRACE_ASSIGN_OR_RETURN(const Offset told, Start());
     const absl::Cleanup stop = [this] { Stop(); };
-    std::optional<std::chrono::steady_clock::time_point> give_up;
+    KnownEnd end(std::max(told, least));
     while (true) {
       if (stop_) return absl::CancelledError("stopped");
-      MILLRACE_ASSIGN_OR_RETURN(const std::optional<Offset> end, PollOnce());
+      MILLRACE_ASSIGN_OR_RETURN(const std::optional<Offset> met, PollOnce());
       const auto now = std::chrono::steady_clock::now();
-      if (end && *end >= least) return absl::OkStatus();
-      if (end && !give_up) give_up = now + kBrokerCall;
-      if (give_up && now >= *give_up) return absl::OkStatus();
+      if (met) end.Meet(*met, now);
+      if (end.is_reached() || end.is_overdue(now)) return absl::OkStatus();
       wakeup_.WaitFor(kPoll);
     }
   }
 
   Status Wait(const std::string& what, const std::function<bool()>& ready) {
     if (ready()) return absl::OkStatus();
-    MILLRACE_RETURN_IF_ERROR(Start());
+    MILLRACE_RETURN_IF_ERROR(Start().status());
     const absl::Cleanup stop = [this] { Stop(); };
     const auto begin = std::chrono::steady_clock::now();
     auto next_report = begin + kReportEvery;

@@ -1,5 +1,8 @@
 #include "master/master_log.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "absl/strings/str_cat.h"
 #include "job/ensure_topics.h"
 #include "job/kafka_options.h"
@@ -57,10 +60,11 @@ Status MasterLog::Follow(Offset next) {
   options.fetch_wait = kFetchWait;
   MILLRACE_ASSIGN_OR_RETURN(consumer_,
                             PartitionConsumer::Create(kafka_, options, control_, wakeup_));
-  was_at_end_ = false;
   // Waits for the partition's leader.
-  MILLRACE_RETURN_IF_ERROR(
-      start_retry_.Run([this] { return consumer_->QueryRange(0, kBrokerCall); }).status());
+  MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range, start_retry_.Run([this] {
+    return consumer_->QueryRange(0, kBrokerCall);
+  }));
+  end_ = KnownEnd(std::max(next, range.end));
   return consumer_->Assign(0, next);
 }
 
@@ -70,14 +74,18 @@ Status MasterLog::Poll(const TakeRecord& take) {
     take(record.offset, record.value);
     return absl::OkStatus();
   };
-  handler.on_end = [this](int32_t, Offset) { was_at_end_ = true; };
+  handler.on_end = [this](int32_t, Offset met) {
+    end_.Meet(met, std::chrono::steady_clock::now());
+  };
   handler.on_out_of_range = [this](int32_t) {
     return absl::FailedPreconditionError(absl::StrCat(
         control_,
         " lacks records that the master has not read yet: it was deleted, or somebody "
         "deleted its records. Stop the job's processes, and start a new job (another --job)"));
   };
-  return consumer_->Poll(kControlRecordsAtOnce, handler).status();
+  MILLRACE_RETURN_IF_ERROR(consumer_->Poll(kControlRecordsAtOnce, handler).status());
+  const bool is_overdue = end_.is_overdue(std::chrono::steady_clock::now());
+  return is_overdue ? end_.Overdue(control_, 0) : absl::OkStatus();
 }
 
 Status MasterLog::DeleteBefore(Offset offset) {

@@ -15,6 +15,7 @@
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
+#include "kafka/known_end.h"
 #include "kafka/options.h"
 #include "kafka/producer.h"
 #include "kafka/wakeup.h"
@@ -40,10 +41,10 @@ class MasterLog {
   Status Follow(Offset next);
   using TakeRecord = std::function<void(Offset offset, std::string_view value)>;
   // Hands out committed records that have come, without waiting. FailedPrecondition: records that
-  // were not read yet are gone.
+  // were not read yet are gone. Unavailable: some may be (KnownEnd::Overdue).
   Status Poll(const TakeRecord& take);
   // Whether the end of `control` has been reached since Follow.
-  bool was_at_end() const { return was_at_end_; }
+  bool was_at_end() const { return end_.is_reached(); }
 
   struct Transaction {
     // Records of `plan`, key and value; a tombstone without one.
@@ -76,7 +77,7 @@ class MasterLog {
   std::unique_ptr<KafkaAdmin> admin_;
   std::unique_ptr<KafkaProducer> producer_;
   std::unique_ptr<PartitionConsumer> consumer_;
-  bool was_at_end_ = false;
+  KnownEnd end_;
   Offset written_end_ = -1;
 };
 

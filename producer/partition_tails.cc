@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kafka/consumer.h"
+#include "kafka/known_end.h"
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
 #include "producer/tail_ends.h"
@@ -21,7 +22,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kQueryTimeout = seconds(2);
-constexpr seconds kReadTimeout(10);
+constexpr seconds kReadTimeout(30);
 // A broker works off what a closed connection had sent within milliseconds; and a live producer
 // sends more often than this.
 constexpr milliseconds kStill(400);
@@ -67,11 +68,8 @@ class TailReader {
  private:
   Status NotStill() const {
     if (const auto& back = ends_.went_back()) {
-      return absl::UnavailableError(absl::StrCat(
-          Name(back->partition), " ends at offset ", int64_t{back->told},
-          ", says its broker, but records up to ", int64_t{ends_.known(back->partition)},
-          " were there a moment ago: it does not know them yet, or they are lost (an unclean "
-          "leader election, or a broker's disk)"));
+      return EndOfBefore(reading_.topic, static_cast<int32_t>(back->partition), back->told,
+                         ends_.known(back->partition));
     }
     return absl::FailedPreconditionError(
         absl::StrCat("another producer is writing to ", reading_.topic,
@@ -127,12 +125,12 @@ class TailReader {
         ", so the next row number is unknown: start a new job (another --job)"));
   }
 
-  // The last record at or after `offset`, if there is one. A broker that does not know yet that
-  // another leads the partition may say that it ends before.
+  // The last record at or after `offset` and before the known end, or somewhat after that, if there
+  // is one.
   StatusOr<std::optional<PartitionTail>> LastFrom(uint32_t partition, Offset offset) {
     const auto id = static_cast<int32_t>(partition);
     std::optional<PartitionTail> last;
-    bool at_end = false;
+    KnownEnd end(ends_.known(partition));
     ConsumerHandler handler;
     handler.on_record = [&](const ConsumedRecord& record) {
       StatusOr<PartitionTail> tail = TailOfRecord(record.key, record.value, reading_.shape);
@@ -143,12 +141,11 @@ class TailReader {
         return absl::OkStatus();
       }
       last = *std::move(tail);
-      at_end = false;
       return absl::OkStatus();
     };
-    handler.on_end = [&](int32_t, Offset end) {
-      at_end = end >= ends_.known(partition);
-      ends_.NoteRead(partition, end);
+    handler.on_end = [&](int32_t, Offset met) {
+      end.Meet(met, steady_clock::now());
+      ends_.NoteRead(partition, met);
     };
     handler.on_out_of_range = [&](int32_t) {
       return absl::UnavailableError(
@@ -157,8 +154,9 @@ class TailReader {
     };
     MILLRACE_RETURN_IF_ERROR(consumer_->Assign(id, offset));
     const auto deadline = steady_clock::now() + kReadTimeout;
-    while (!at_end) {
+    while (!end.is_reached()) {
       MILLRACE_RETURN_IF_ERROR(CheckStop());
+      if (end.is_overdue(steady_clock::now())) return end.Overdue(reading_.topic, id);
       if (steady_clock::now() > deadline) {
         return absl::DeadlineExceededError(
             absl::StrCat("reading the end of ", Name(partition), " timed out; check the brokers"));

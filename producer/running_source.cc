@@ -1,7 +1,6 @@
 #include "producer/running_source.h"
 
 #include <chrono>
-#include <memory>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +22,6 @@ constexpr milliseconds kSilence = 3 * kProgressEvery;
 // By the clocks of two machines. What is older was sent by who has stopped long since.
 constexpr milliseconds kYoung = std::chrono::seconds(10);
 constexpr int64_t kPointsBack = 4096;  // a few minutes of a job of some shards
-constexpr size_t kPointsAtOnce = 1000;
 
 bool IsOfARunningProducer(const MetricPoint& point) {
   const auto now = std::chrono::duration_cast<milliseconds>(system_clock::now().time_since_epoch());
@@ -35,34 +33,26 @@ bool IsOfARunningProducer(const MetricPoint& point) {
 
 Status CheckThatNoSourceRuns(const JobConfig& config, const std::atomic<bool>& stop) {
   Wakeup wakeup;
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PartitionConsumer> metrics,
-                            ReadMetricPoints(config, kPointsBack, stop, wakeup));
+  MILLRACE_ASSIGN_OR_RETURN(MetricPoints metrics,
+                            MetricPoints::Open(config, "takeover", kPointsBack, stop, &wakeup));
   bool may_run = false;
-  std::optional<steady_clock::time_point> read;  // since when what comes is new
-  ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord& record) -> Status {
+  const auto take = [&](const ConsumedRecord& record) -> Status {
     if (record.key != kProducerSeries) return absl::OkStatus();
     const StatusOr<MetricPoint> point = DecodeMetricPoint(record.value);
     if (!point.ok() || !point->has_producer()) return absl::OkStatus();
     may_run = IsOfARunningProducer(*point);
-    if (!read || !may_run) return absl::OkStatus();
+    if (!metrics.is_read() || !may_run) return absl::OkStatus();
     return MarkFenced(absl::FailedPreconditionError(absl::StrCat(
         "another TopicSource or CsvProducer of the job ", config.name(),
         " is running: its progress comes to ", TopicName(config.name(), Topic::kMetrics),
         ". Leave the job to it, or stop it first; from one that hangs, or was killed, TopicSource "
         "takes over")));
   };
-  const auto on_end = [&read] {
-    if (!read) read = steady_clock::now();
-  };
-  handler.on_end = [&](int32_t, Offset) { on_end(); };
-  handler.on_out_of_range = [&](int32_t) {
-    on_end();
-    return absl::OkStatus();
-  };
+  std::optional<steady_clock::time_point> read;  // since when what comes is new
   while (!read || (may_run && steady_clock::now() - *read < kSilence)) {
     if (stop) return absl::CancelledError("stopped");
-    MILLRACE_ASSIGN_OR_RETURN(const size_t events, metrics->Poll(kPointsAtOnce, handler));
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, metrics.Poll(take));
+    if (metrics.is_read() && !read) read = steady_clock::now();
     if (events == 0) wakeup.WaitFor(kPoll);
   }
   return absl::OkStatus();

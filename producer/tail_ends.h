@@ -8,11 +8,11 @@
 
 #include "base/types.h"
 #include "kafka/consumer.h"
+#include "kafka/known_end.h"
 
 namespace millrace {
 
-// A broker that has just become a leader, or does not know yet that another is, may tell an end of
-// before. What is known never goes back. Not thread-safe.
+// Of all partitions of a topic, each a KnownEnd. Not thread-safe.
 class TailEnds {
  public:
   explicit TailEnds(size_t partitions) : known_(partitions) {}
@@ -27,7 +27,7 @@ class TailEnds {
   // The partition was read up to there.
   void NoteRead(size_t partition, Offset end);
 
-  Offset known(size_t partition) const { return known_[partition]; }
+  Offset known(size_t partition) const { return known_[partition].offset(); }
   // A partition of which the last Take was told an end that is too low, and that end.
   struct Back {
     size_t partition = 0;
@@ -36,7 +36,7 @@ class TailEnds {
   const std::optional<Back>& went_back() const { return went_back_; }
 
  private:
-  std::vector<Offset> known_;
+  std::vector<KnownEnd> known_;
   std::optional<Back> went_back_;
 };
 

@@ -6,9 +6,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/status.h"
 #include "base/types.h"
+#include "job/metric_points.h"
 #include "kafka/consumer.h"
 #include "kafka/wakeup.h"
 #include "messages/job.pb.h"
@@ -26,18 +28,18 @@ class LastHeartbeats {
   // Processes some of the received points, without waiting; returns the number of events.
   StatusOr<size_t> Poll();
   // Whether the end as of when reading began has been reached.
-  bool done() const { return done_; }
+  bool done() const { return points_.is_read(); }
   // Milliseconds since the shard's last point; empty: none is among the topic's last records.
   std::optional<int64_t> DownMs(ShardId shard) const;
 
  private:
-  explicit LastHeartbeats(int64_t now_ms) : now_ms_(now_ms) {}
+  LastHeartbeats(int64_t now_ms, MetricPoints points)
+      : now_ms_(now_ms), points_(std::move(points)) {}
   void Take(const ConsumedRecord& record);
 
   const int64_t now_ms_;
-  std::unique_ptr<PartitionConsumer> consumer_;
+  MetricPoints points_;
   std::map<ShardId, int64_t> newest_ms_;
-  bool done_ = false;
 };
 
 }  // namespace millrace

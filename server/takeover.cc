@@ -4,12 +4,10 @@
 
 #include <chrono>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "base/atomic_file.h"
 #include "job/metric_points.h"
@@ -27,7 +25,6 @@ using std::chrono::steady_clock;
 // A dozen heartbeats.
 constexpr std::chrono::seconds kSilence(3);
 constexpr std::chrono::seconds kReportEvery(5);
-constexpr size_t kPointsAtOnce = 1000;
 constexpr int64_t kPointsBack = 4096;  // a few minutes of a job of some shards
 
 std::string MarkOf(const JobConfig& config, ShardId shard) {
@@ -45,19 +42,13 @@ std::optional<MetricPoint::ServerProgress> Heartbeat(const ConsumedRecord& recor
 
 // Reads the last points of `metrics` up to the end as it is now.
 Status ReadLastPoints(const JobConfig& config, const std::atomic<bool>& stop,
-                      ConsumerHandler handler) {
+                      const MetricPoints::Take& take) {
   Wakeup wakeup;
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PartitionConsumer> metrics,
-                            ReadMetricPoints(config, kPointsBack, stop, wakeup));
-  bool is_read = false;
-  handler.on_end = [&is_read](int32_t, Offset) { is_read = true; };
-  handler.on_out_of_range = [&is_read](int32_t) {
-    is_read = true;
-    return absl::OkStatus();
-  };
-  while (!is_read) {
+  MILLRACE_ASSIGN_OR_RETURN(MetricPoints metrics,
+                            MetricPoints::Open(config, "takeover", kPointsBack, stop, &wakeup));
+  while (!metrics.is_read()) {
     if (stop) return absl::CancelledError("stopped");
-    MILLRACE_ASSIGN_OR_RETURN(const size_t events, metrics->Poll(kPointsAtOnce, handler));
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, metrics.Poll(take));
     if (events == 0) wakeup.WaitFor(kPoll);
   }
   return absl::OkStatus();
@@ -70,8 +61,7 @@ StatusOr<std::optional<std::string>> SuccessorOf(const JobConfig& config, ShardI
                                                  const std::atomic<bool>& stop) {
   bool has_hosted = false;
   std::optional<std::string> successor;
-  ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord& record) {
+  const auto take = [&](const ConsumedRecord& record) {
     const std::optional<MetricPoint::ServerProgress> holder = Heartbeat(record);
     if (!holder || holder->shard() != shard) return absl::OkStatus();
     if (holder->process() == process) {
@@ -81,7 +71,7 @@ StatusOr<std::optional<std::string>> SuccessorOf(const JobConfig& config, ShardI
     }
     return absl::OkStatus();
   };
-  MILLRACE_RETURN_IF_ERROR(ReadLastPoints(config, stop, std::move(handler)));
+  MILLRACE_RETURN_IF_ERROR(ReadLastPoints(config, stop, take));
   return successor;
 }
 
@@ -109,18 +99,11 @@ Status WaitWhileTakenOver(const JobConfig& config, const std::vector<ShardId>& s
   }
   if (taken.empty()) return absl::OkStatus();
   Wakeup wakeup;
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PartitionConsumer> metrics,
-                            ReadMetricPoints(config, 0, stop, wakeup));
+  MILLRACE_ASSIGN_OR_RETURN(MetricPoints metrics,
+                            MetricPoints::Open(config, "takeover", 0, stop, &wakeup));
   auto last_heartbeat = steady_clock::now();
   auto next_report = last_heartbeat;
-  bool is_read = false;  // silence counts once the topic is being read
-  ConsumerHandler handler;
-  handler.on_end = [&is_read](int32_t, Offset) { is_read = true; };
-  handler.on_out_of_range = [&is_read](int32_t) {
-    is_read = true;
-    return absl::OkStatus();
-  };
-  handler.on_record = [&](const ConsumedRecord& record) {
+  const auto take = [&](const ConsumedRecord& record) {
     const std::optional<MetricPoint::ServerProgress> holder = Heartbeat(record);
     if (!holder || !taken.contains(ShardId(holder->shard()))) return absl::OkStatus();
     last_heartbeat = steady_clock::now();
@@ -129,11 +112,12 @@ Status WaitWhileTakenOver(const JobConfig& config, const std::vector<ShardId>& s
     spdlog::warn("{}", TakenOverText(*holder));
     return absl::OkStatus();
   };
-  while (!is_read || steady_clock::now() - last_heartbeat < kSilence) {
+  // Silence counts once the topic is being read.
+  while (!metrics.is_read() || steady_clock::now() - last_heartbeat < kSilence) {
     if (stop) return absl::CancelledError("stopped");
-    const bool was_read = is_read;
-    MILLRACE_ASSIGN_OR_RETURN(const size_t events, metrics->Poll(kPointsAtOnce, handler));
-    if (is_read && !was_read) last_heartbeat = steady_clock::now();
+    const bool was_read = metrics.is_read();
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, metrics.Poll(take));
+    if (metrics.is_read() && !was_read) last_heartbeat = steady_clock::now();
     if (events == 0) wakeup.WaitFor(kPoll);
   }
   for (const ShardId shard : taken) std::filesystem::remove(MarkOf(config, shard), ignored);

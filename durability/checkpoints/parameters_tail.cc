@@ -3,11 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "job/kafka_options.h"
-#include "kafka/broker_retry.h"
 #include "kafka/timeouts.h"
 #include "tasks/checkpoint.h"
 #include "topics/topics.h"
@@ -25,21 +26,19 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
                                                                  Wakeup* wakeup,
                                                                  const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const Offset from, ReadParametersOffset(copy));
-  std::unique_ptr<ParametersTail> tail(new ParametersTail());
+  const std::string topic = TopicName(config.name(), Topic::kParameters);
+  const auto partition = static_cast<int32_t>(shard);
+  std::unique_ptr<ParametersTail> tail(new ParametersTail(topic, partition));
   ConsumerOptions options;
   options.client_id = "parameters-tail-" + std::to_string(shard);
   options.read_committed = true;
-  const std::string topic = TopicName(config.name(), Topic::kParameters);
   MILLRACE_ASSIGN_OR_RETURN(
       tail->consumer_, PartitionConsumer::Create(ToKafkaOptions(config), options, topic, wakeup));
-  const auto partition = static_cast<int32_t>(shard);
-  MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
-                            BrokerRetry(stop, config.broker_timeout_s()).Run([&] {
-                              return tail->consumer_->QueryRange(partition, kBrokerCall);
-                            }));
+  const BrokerRetry retry(stop, config.broker_timeout_s());
+  MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range, tail->QueryRange(from, retry));
   Status fits = CheckCopyFits(from, range.end);
   if (fits.ok() && from > 0) {
-    fits = tail->CheckIncarnationOf(copy, partition, range.begin, *wakeup, stop);
+    fits = tail->CheckIncarnationOf(copy, range, *wakeup, stop);
   }
   if (absl::IsOutOfRange(fits)) {
     return absl::OutOfRangeError(topic + ", partition " + std::to_string(shard) + " " +
@@ -48,13 +47,26 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
   MILLRACE_RETURN_IF_ERROR(fits);
   const Offset begin = std::max(from, range.begin);
   tail->behind_ = static_cast<size_t>(range.end - begin);
+  tail->end_.Know(range.end);
   MILLRACE_RETURN_IF_ERROR(tail->consumer_->Assign(partition, begin));
   return tail;
 }
 
-Status ParametersTail::CheckIncarnationOf(const OrderedByteMap& copy, int32_t partition,
-                                          Offset begin, Wakeup& wakeup,
-                                          const std::atomic<bool>& stop) {
+StatusOr<OffsetRange> ParametersTail::QueryRange(Offset known, const BrokerRetry& retry) {
+  for (KnownEnd end(known);;) {
+    MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range, retry.Run([&] {
+      return consumer_->QueryRange(partition_, kBrokerCall);
+    }));
+    const auto now = std::chrono::steady_clock::now();
+    end.Meet(range.end, now);
+    if (end.is_reached() || end.is_overdue(now)) return range;
+    if (retry.stopped()) return absl::CancelledError("stopped");
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+Status ParametersTail::CheckIncarnationOf(const OrderedByteMap& copy, const OffsetRange& range,
+                                          Wakeup& wakeup, const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string copys, ReadIncarnation(copy));
   std::optional<Status> checked;
   ConsumerHandler handler;
@@ -63,14 +75,17 @@ Status ParametersTail::CheckIncarnationOf(const OrderedByteMap& copy, int32_t pa
     if (is_first) checked = CheckIncarnation(copys, record.key, record.value);
     return absl::OkStatus();
   };
-  handler.on_end = [&](int32_t, Offset) {
-    if (!checked) checked = CheckIncarnation(copys, "", "");
+  KnownEnd end(range.end);
+  handler.on_end = [&](int32_t, Offset met) {
+    end.Meet(met, std::chrono::steady_clock::now());
+    if (!checked && end.is_reached()) checked = CheckIncarnation(copys, "", "");
   };
   handler.on_out_of_range = [](int32_t) {
     return absl::OutOfRangeError("was deleted and recreated while its first record was read");
   };
-  MILLRACE_RETURN_IF_ERROR(consumer_->Assign(partition, begin));
+  MILLRACE_RETURN_IF_ERROR(consumer_->Assign(partition_, range.begin));
   while (!checked) {
+    if (end.is_overdue(std::chrono::steady_clock::now())) return end.Overdue(topic_, partition_);
     if (stop) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(1, handler));
     if (events == 0 && !checked) wakeup.WaitFor(kPoll);
@@ -92,13 +107,15 @@ StatusOr<size_t> ParametersTail::Poll(const Take& take) {
                               assembler_.Add(record.offset, record.key, record.value));
     return part ? take(*std::move(part)) : absl::OkStatus();
   };
-  handler.on_end = [&](int32_t, Offset) { caught_up_ = true; };
+  handler.on_end = [&](int32_t, Offset met) { end_.Meet(met, std::chrono::steady_clock::now()); };
   handler.on_out_of_range = [](int32_t partition) {
     return absl::OutOfRangeError("parameters, partition " + std::to_string(partition) +
                                  ": records were deleted while they were read, or the topic was "
                                  "deleted and recreated");
   };
-  return consumer_->Poll(kParametersAtOnce, handler);
+  MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kParametersAtOnce, handler));
+  if (end_.is_overdue(std::chrono::steady_clock::now())) return end_.Overdue(topic_, partition_);
+  return events;
 }
 
 }  // namespace millrace

@@ -1,0 +1,29 @@
+#include "kafka/known_end.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace millrace {
+
+void KnownEnd::Know(Offset end) { offset_ = std::max(offset_, end); }
+
+void KnownEnd::Meet(Offset end, Time now) {
+  if (met_ && end <= *met_) return;
+  met_ = end;
+  met_at_ = now;
+}
+
+Status KnownEnd::Overdue(const std::string& topic, int32_t partition) const {
+  return EndOfBefore(topic, partition, met_.value_or(0), offset_);
+}
+
+Status EndOfBefore(const std::string& topic, int32_t partition, Offset told, Offset known) {
+  return absl::UnavailableError(absl::StrCat(
+      topic, " [", partition, "] ends at offset ", int64_t{told},
+      ", says its broker, but it had records up to offset ", int64_t{known},
+      ": the broker does not know them yet, or they are lost (an unclean leader election, or a "
+      "broker's disk)"));
+}
+
+}  // namespace millrace

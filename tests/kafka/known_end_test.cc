@@ -1,0 +1,69 @@
+#include "kafka/known_end.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+constexpr KnownEnd::Time kStart{std::chrono::hours(1)};
+
+TEST(KnownEnd, IsReachedByAReaderThatIsToldItAndNotBefore) {
+  KnownEnd end(5);
+  EXPECT_FALSE(end.is_reached());
+  end.Meet(4, kStart);
+  EXPECT_FALSE(end.is_reached());
+  end.Meet(5, kStart);
+  EXPECT_TRUE(end.is_reached());
+}
+
+TEST(KnownEnd, OfAnEmptyPartitionIsReachedWhenABrokerSaysSo) {
+  KnownEnd end;
+  EXPECT_FALSE(end.is_reached());
+  end.Meet(0, kStart);
+  EXPECT_TRUE(end.is_reached());
+}
+
+TEST(KnownEnd, NeverGoesBack) {
+  KnownEnd end(5);
+  end.Know(7);
+  end.Know(6);
+  EXPECT_EQ(end.offset(), 7);
+  end.Meet(7, kStart);
+  end.Meet(5, kStart + milliseconds(1));  // says the next broker
+  EXPECT_TRUE(end.is_reached()) << "what was read stays read";
+  end.Know(8);
+  EXPECT_FALSE(end.is_reached());
+}
+
+TEST(KnownEnd, IsOverdueWhenAnEarlierOneIsSaidForLong) {
+  KnownEnd end(5);
+  EXPECT_FALSE(end.is_overdue(kStart + 9 * KnownEnd::kPatience)) << "nobody has said anything";
+  end.Meet(3, kStart);
+  EXPECT_FALSE(end.is_overdue(kStart + KnownEnd::kPatience));
+  EXPECT_TRUE(end.is_overdue(kStart + KnownEnd::kPatience + milliseconds(1)));
+  end.Meet(3, kStart + milliseconds(1));
+  EXPECT_TRUE(end.is_overdue(kStart + KnownEnd::kPatience + milliseconds(1)))
+      << "the same end is no news";
+  end.Meet(4, kStart + milliseconds(1));
+  EXPECT_FALSE(end.is_overdue(kStart + KnownEnd::kPatience + milliseconds(1)))
+      << "the broker gets to know the records";
+  end.Meet(5, kStart + milliseconds(2));
+  EXPECT_FALSE(end.is_overdue(kStart + 9 * KnownEnd::kPatience)) << "it is reached";
+}
+
+TEST(KnownEnd, ThatIsOverdueIsAnErrorThatNamesBothEnds) {
+  KnownEnd end(5);
+  end.Meet(3, kStart);
+  const Status status = end.Overdue("rows", 2);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("rows [2] ends at offset 3, says its broker, but it had records up to "
+                        "offset 5"));
+}
+
+}  // namespace
+}  // namespace millrace
