@@ -13,7 +13,7 @@ StatusOr<SchemaCache::Schema> SchemaCache::Get(uint32_t id) {
   }
   const auto found = entries_.find(id);
   if (found != entries_.end() && now_() < found->second.until) return found->second.schema;
-  return asking_ == Asking::kInBackground ? AskInBackground(id) : Keep(id, Ask(id));
+  return AskInBackground(id);
 }
 
 StatusOr<SchemaCache::Schema> SchemaCache::AskInBackground(uint32_t id) {
@@ -43,7 +43,7 @@ StatusOr<SchemaCache::Schema> SchemaCache::Keep(uint32_t id, const Answer& answe
   return schema;
 }
 
-// In another thread, perhaps: it has what does not change.
+// In another thread: it has what does not change.
 SchemaCache::Answer SchemaCache::Ask(uint32_t id) const {
   const StatusOr<std::string> answer = fetch_(id);
   if (absl::IsNotFound(answer.status())) {

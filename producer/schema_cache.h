@@ -28,26 +28,21 @@ class SchemaCache {
 
   using Say = std::function<void(const std::string& line)>;
 
-  // Who calls Get() waits for the registry; or a thread of the cache does, one question at a time.
-  enum class Asking : uint8_t { kByTheCaller, kInBackground };
-
   // `fetch_reference` is asked for the schemas that others refer to. `say` gets a line for a schema
-  // whose records cannot be used, kMostLines in all. `now` is for tests. In the background the
-  // destructor waits for the question that is under way.
+  // whose records cannot be used, kMostLines in all. `now` is for tests. A thread of the cache
+  // calls the first two, one question at a time; the destructor waits for the one under way.
   SchemaCache(Fetch fetch, FetchReference fetch_reference, Say say,
-              std::function<Time()> now = std::chrono::steady_clock::now,
-              Asking asking = Asking::kByTheCaller)
+              std::function<Time()> now = std::chrono::steady_clock::now)
       : fetch_(std::move(fetch)),
         fetch_reference_(std::move(fetch_reference)),
         say_(std::move(say)),
-        now_(std::move(now)),
-        asking_(asking) {}
+        now_(std::move(now)) {}
 
   // InvalidArgument, with the reason: the registry has no such schema, not one that can be used, or
   // not one that it refers to.
   // That it has none is believed for kUnknownFor: an id may reach a registry's copy after its
   // records. Others are those of Fetch, or FailedPrecondition: the answer is none of a registry.
-  // They are not kept. In the background Unavailable, marked as pending, until there is an answer.
+  // They are not kept. Unavailable, marked as pending, until there is an answer: ask again.
   StatusOr<Schema> Get(uint32_t id);
 
   // Ids of registries are signed, in 32 bits. One above is not asked for, since the answer would
@@ -77,7 +72,6 @@ class SchemaCache {
   const FetchReference fetch_reference_;
   const Say say_;
   const std::function<Time()> now_;
-  const Asking asking_;
   int lines_ = 0;
   std::map<uint32_t, Entry> entries_;
   uint32_t asked_ = 0;  // by the question that is under way

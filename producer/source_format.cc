@@ -78,8 +78,7 @@ StatusOr<SourceFormat> SourceFormat::Create(const JobConfig& config, const Optio
                               SchemaRegistry::Create(options.registry));
     format.schemas_ = std::make_shared<SchemaCache>(
         [registry](uint32_t id) { return registry->Schema(id); },
-        [registry](const SchemaReference& reference) { return registry->Schema(reference); }, say,
-        std::chrono::steady_clock::now, SchemaCache::Asking::kInBackground);
+        [registry](const SchemaReference& reference) { return registry->Schema(reference); }, say);
   }
   return format;
 }

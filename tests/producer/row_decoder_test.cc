@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 
+#include "base/error_marks.h"
 #include "tests/formats/avro_bytes.h"
 
 namespace millrace {
@@ -95,7 +96,12 @@ TEST(DecodeAvro, OfARegistryReadsValuesOfTheSchemaInTheirHeader) {
   };
   const auto schemas =
       std::make_shared<SchemaCache>(fetch, fetch_reference, [](const std::string&) {});
-  const CellDecoder decode = DecodeAvro({"x"}, false, schemas);
+  const CellDecoder try_to_decode = DecodeAvro({"x"}, false, schemas);
+  const CellDecoder decode = [&](std::string_view value, const TakeCells& take) {
+    Status status = try_to_decode(value, take);
+    while (IsPending(status)) status = try_to_decode(value, take);
+    return status;
+  };
   const std::string value = Headed(AvroLong(1) + AvroText("x") + AvroLong(7) + AvroLong(0));
   const TakeCells take_none = [](std::span<const std::string_view>) { return absl::OkStatus(); };
   EXPECT_TRUE(absl::IsUnavailable(decode(value, take_none)));
