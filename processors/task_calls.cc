@@ -5,6 +5,17 @@
 #include "topics/task_codec.h"
 
 namespace millrace {
+namespace {
+
+// Why a command that is folded has not begun its set. (A trainer's client takes the refusal of a
+// get for the end of the set: that is never refused.)
+Status RefusalOf(const TaskCommand& command, const TaskManager& state) {
+  if (command.has_begin()) return state.CheckRoomFor(command.begin().name());
+  if (command.has_position()) return state.CheckRoomFor(command.position().spec().name());
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 Status TaskCalls::Check(const TaskCall& call) {
   if (call.command.what_case() == TaskCommand::WHAT_NOT_SET) return absl::OkStatus();
@@ -92,9 +103,9 @@ bool TaskCalls::MayGet(const TaskCommand::Get& get, const TaskManager& state,
   return true;
 }
 
-std::vector<std::pair<TaskCalls::Id, TaskAnswer>> TaskCalls::TakeAnswers(
+std::vector<std::pair<TaskCalls::Id, StatusOr<TaskAnswer>>> TaskCalls::TakeAnswers(
     const TaskManager& committed) {
-  std::vector<std::pair<Id, TaskAnswer>> answers;
+  std::vector<std::pair<Id, StatusOr<TaskAnswer>>> answers;
   std::erase_if(abandoned_, [&](uint64_t sent) {
     if (!IsFolded(sent, committed)) return false;
     const TaskState* task = committed.FoundFor(front_, sent);
@@ -107,7 +118,12 @@ std::vector<std::pair<TaskCalls::Id, TaskAnswer>> TaskCalls::TakeAnswers(
       ++entry;
       continue;
     }
-    answers.emplace_back(entry->first, std::move(answer));
+    const Status refusal = RefusalOf(entry->second.call.command, committed);
+    if (refusal.ok()) {
+      answers.emplace_back(entry->first, std::move(answer));
+    } else {
+      answers.emplace_back(entry->first, refusal);
+    }
     entry = calls_.erase(entry);
   }
   return answers;

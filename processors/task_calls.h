@@ -61,11 +61,13 @@ class TaskCalls {
   // (What it lacks of earlier commands was not written, and is handed out again.)
   std::vector<TaskCommand> TakeCommands(const TaskManager& state);
   // The calls that are answered, each once, oldest first. REQUIRES: `plan` has this state.
-  std::vector<std::pair<Id, TaskAnswer>> TakeAnswers(const TaskManager& committed);
+  // ResourceExhausted: that of TaskManager::CheckRoomFor, to whom wants to begin a set.
+  std::vector<std::pair<Id, StatusOr<TaskAnswer>>> TakeAnswers(const TaskManager& committed);
   // What became of the answer with this lease.
   void NoteTold(uint32_t lease, bool was_told) { (was_told ? told_ : untold_).insert(lease); }
-  void NoteAnswered(const TaskAnswer& answer, bool was_told) {
-    if (answer.kind == TaskAnswer::Kind::kTask) NoteTold(answer.lease, was_told);
+  void NoteAnswered(const StatusOr<TaskAnswer>& answer, bool was_told) {
+    if (!answer.ok() || answer->kind != TaskAnswer::Kind::kTask) return;
+    NoteTold(answer->lease, was_told);
   }
 
   uint64_t front() const { return front_; }

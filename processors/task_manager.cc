@@ -66,14 +66,19 @@ Status TaskManager::Begin(const TaskSetSpec& spec) {
     if (present.timeout_ticks() == spec.timeout_ticks()) return absl::OkStatus();
     present.set_timeout_ticks(spec.timeout_ticks());
   } else {
-    if (sets_.size() >= kMostTaskSets) {
-      return BadTasks("the job has " + std::to_string(kMostTaskSets) +
-                      " data sets already, and cannot have " + Printable(spec.name()) + ", too");
-    }
+    const Status room = CheckRoomFor(spec.name());
+    if (!room.ok()) return BadTasks(std::string(room.message()));
     *sets_[spec.name()].mutable_spec() = spec;
   }
   changed_sets_.insert(spec.name());
   return absl::OkStatus();
+}
+
+Status TaskManager::CheckRoomFor(const std::string& set) const {
+  if (sets_.contains(set) || sets_.size() < kMostTaskSets) return absl::OkStatus();
+  return absl::ResourceExhaustedError("the job has " + std::to_string(kMostTaskSets) +
+                                      " data sets already, and cannot have " + Printable(set) +
+                                      ", too: train it in another job (--job)");
 }
 
 Status TaskManager::Get(const TaskCommand& command, uint64_t tick) {

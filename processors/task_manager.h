@@ -47,6 +47,8 @@ class TaskManager {
   void EndOf(const std::string& worker);
 
   const Sets& sets() const { return sets_; }
+  // ResourceExhausted, naming both: the job has no such set, and can have no more.
+  Status CheckRoomFor(const std::string& set) const;
   const Tasks& tasks() const { return tasks_; }  // dealt out and not done
   uint64_t leases() const { return leases_; }    // so many there were
   uint64_t front() const { return front_; }

@@ -228,6 +228,17 @@ TEST_F(TaskServerTest, RefusesASetThatCannotBe) {
   EXPECT_FALSE(Begin(params).ok());
 }
 
+TEST_F(TaskServerTest, RefusesASetTooMany) {
+  proto::ReportDatasetShardParamsRequest params = Params();
+  for (int i = 0; i < 100; ++i) {
+    params.set_dataset_name("s" + std::to_string(i));
+    ASSERT_TRUE(Begin(params).ok());
+  }
+  const grpc::Status refused = Begin();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("100 data sets"));
+}
+
 TEST_F(TaskServerTest, AnswersWhatTheClientSaysOfItselfAndRefusesWhatIsNotServed) {
   google::protobuf::Empty nothing;
   EXPECT_TRUE(

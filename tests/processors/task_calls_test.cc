@@ -9,10 +9,11 @@
 namespace millrace {
 namespace {
 
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-using Answers = std::vector<std::pair<TaskCalls::Id, TaskAnswer>>;
+using Answers = std::vector<std::pair<TaskCalls::Id, StatusOr<TaskAnswer>>>;
 
 // A master without Kafka: what is written is folded.
 class TaskCallsTest : public testing::Test {
@@ -32,10 +33,9 @@ class TaskCallsTest : public testing::Test {
     const Answers answers = WriteAndAnswer();
     EXPECT_THAT(answers, SizeIs(1));
     if (answers.size() != 1) return {};
-    if (answers[0].second.kind == TaskAnswer::Kind::kTask) {
-      calls_.NoteTold(answers[0].second.lease, true);
-    }
-    return answers[0].second;
+    const TaskAnswer answer = answers[0].second.value();
+    if (answer.kind == TaskAnswer::Kind::kTask) calls_.NoteTold(answer.lease, true);
+    return answer;
   }
   void Begin(const TaskSetSpec& spec = TaskSet()) {
     Add(TaskBegin(spec));
@@ -83,7 +83,7 @@ TEST_F(TaskCallsTest, WhoAsksWaitsUntilATaskIsFree) {
   Fold(commands[0]);
   const Answers answers = calls_.TakeAnswers(manager_);
   ASSERT_THAT(answers, SizeIs(1));
-  EXPECT_EQ(answers[0].second.range.begin, 3);
+  EXPECT_EQ(answers[0].second->range.begin, 3);
 }
 
 TEST_F(TaskCallsTest, WhoAsksIsToldWhenTheSetIsDone) {
@@ -93,7 +93,7 @@ TEST_F(TaskCallsTest, WhoAsksIsToldWhenTheSetIsDone) {
   for (uint32_t lease = 1; lease <= 4; ++lease) Add(TaskResult(lease));
   const Answers answers = WriteAndAnswer();
   ASSERT_THAT(answers, SizeIs(5));
-  EXPECT_EQ(answers[0].second.kind, TaskAnswer::Kind::kSetIsDone);
+  EXPECT_EQ(answers[0].second->kind, TaskAnswer::Kind::kSetIsDone);
 }
 
 TEST_F(TaskCallsTest, WhoAsksWaitsForASetThatIsStillToBegin) {
@@ -102,7 +102,29 @@ TEST_F(TaskCallsTest, WhoAsksWaitsForASetThatIsStillToBegin) {
   Begin();
   const Answers answers = WriteAndAnswer();
   ASSERT_THAT(answers, SizeIs(1));
-  EXPECT_EQ(answers[0].second.lease, 1u);
+  EXPECT_EQ(answers[0].second->lease, 1u);
+}
+
+TEST_F(TaskCallsTest, WhoBeginsASetTooManyIsToldOfTheLimit) {
+  for (size_t i = 0; i < kMostTaskSets; ++i) Begin(TaskSet("s" + std::to_string(i)));
+  TaskCommand restored;
+  *restored.mutable_position() = manager_.PositionOf("s0");
+  restored.mutable_position()->mutable_spec()->set_name("rows");
+  for (const TaskCommand& command : {TaskBegin(TaskSet()), restored}) {
+    Add(command);
+    for (const TaskCommand& written : calls_.TakeCommands(manager_)) {
+      EXPECT_FALSE(manager_.Apply(written, 0).ok());
+    }
+    const Answers answers = calls_.TakeAnswers(manager_);
+    ASSERT_THAT(answers, SizeIs(1));
+    const Status refused = answers[0].second.status();
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("has 100 data sets already"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("cannot have rows, too"));
+  }
+  Begin(TaskSet("s7"));  // it is there
+  Add(TaskGet("worker-0"));
+  EXPECT_THAT(WriteAndAnswer(), IsEmpty()) << "the client would take it for the end of the set";
 }
 
 TEST_F(TaskCallsTest, WhatWasNotWrittenIsWrittenAgain) {
@@ -112,7 +134,7 @@ TEST_F(TaskCallsTest, WhatWasNotWrittenIsWrittenAgain) {
   // The transaction was aborted.
   const Answers answers = WriteAndAnswer();
   ASSERT_THAT(answers, SizeIs(1));
-  calls_.NoteTold(answers[0].second.lease, true);
+  calls_.NoteTold(answers[0].second->lease, true);
   EXPECT_THAT(calls_.TakeCommands(manager_), SizeIs(1));  // aborted, too
   Write();
   EXPECT_FALSE(manager_.HasUntold("rows", "worker-0", 99));
@@ -134,7 +156,7 @@ TEST_F(TaskCallsTest, AnAnswerThatCouldNotBeGivenFreesItsTask) {
   Begin();
   Add(TaskGet("worker-0"));
   const Answers answers = WriteAndAnswer();
-  calls_.NoteTold(answers.at(0).second.lease, false);
+  calls_.NoteTold(answers.at(0).second->lease, false);
   Write();
   EXPECT_EQ(manager_.FreeIn("rows"), 4u);
 }
@@ -153,7 +175,7 @@ TEST_F(TaskCallsTest, TheNextMasterGivesTheTaskThatWasPerhapsNotTold) {
   const Answers answers = next.TakeAnswers(manager_);
   ASSERT_THAT(answers, SizeIs(1));
   EXPECT_EQ(answers[0].first, 2u);
-  EXPECT_EQ(answers[0].second.range.begin, 0);
+  EXPECT_EQ(answers[0].second->range.begin, 0);
 }
 
 TEST_F(TaskCallsTest, CallsSurviveAnotherMasterInBetween) {
@@ -171,7 +193,7 @@ TEST_F(TaskCallsTest, CallsSurviveAnotherMasterInBetween) {
   EXPECT_THAT(calls_.TakeAnswers(manager_), IsEmpty()) << "what is void counts as folded";
   const Answers answers = WriteAndAnswer();
   ASSERT_THAT(answers, SizeIs(2));
-  EXPECT_EQ(answers[0].second.range.begin, 0) << "what it had got already";
+  EXPECT_EQ(answers[0].second->range.begin, 0) << "what it had got already";
   EXPECT_TRUE(manager_.sets().contains("others"));
   Write();
   EXPECT_EQ(manager_.FreeIn("rows"), 2u) << "of the one who has gone, and one more";
@@ -186,8 +208,8 @@ TEST_F(TaskCallsTest, APositionIsReadWithoutACommand) {
   EXPECT_THAT(calls_.TakeCommands(manager_), IsEmpty());
   const Answers answers = calls_.TakeAnswers(manager_);
   ASSERT_THAT(answers, SizeIs(2));
-  EXPECT_EQ(answers[0].second.position.dealt(), 1);
-  EXPECT_FALSE(answers[1].second.position.has_spec());
+  EXPECT_EQ(answers[0].second->position.dealt(), 1);
+  EXPECT_FALSE(answers[1].second->position.has_spec());
 }
 
 }  // namespace

@@ -357,7 +357,8 @@ class TaskWorld {
   }
 
   void Answer(Master& master) {
-    for (const auto& [call, answer] : master.calls->TakeAnswers(master.processor->tasks())) {
+    for (const auto& [call, told] : master.calls->TakeAnswers(master.processor->tasks())) {
+      const TaskAnswer answer = told.value();  // it has a few sets
       Trainer* caller = nullptr;
       TrainerThread* thread = nullptr;
       for (Trainer& trainer : trainers_) {
