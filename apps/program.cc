@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "apps/stderr_pipe.h"
 #include "apps/usage_error.h"
 #include "base/error_marks.h"
 
@@ -58,6 +59,7 @@ int RunProgram(CLI::App& app, const std::string& program, int argc, char** argv,
     std::fprintf(stderr, "%s: %s\n", program.c_str(), UsageError(app, program, error).c_str());
     return kExitUsage;
   }
+  StopWaitingForTheLogsReader();
   SetUpLogging();
   KeepLargeBlocks();
   program_name = program.c_str();

@@ -18,6 +18,8 @@ void OnSnapshotSignal(int) { snapshot_requested = true; }
 
 }  // namespace
 
+const std::atomic<bool>& StopRequested() { return stop_requested; }
+
 const std::atomic<bool>& StopOnSignals() {
   struct sigaction action = {};
   action.sa_handler = OnSignal;

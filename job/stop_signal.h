@@ -8,6 +8,8 @@ namespace millrace {
 // Installs handlers for SIGINT and SIGTERM; a second signal ends the process at once (exit code
 // 130). Returns the flag they set. For main() only.
 const std::atomic<bool>& StopOnSignals();
+// That flag; never set without StopOnSignals.
+const std::atomic<bool>& StopRequested();
 
 // From now on SIGUSR1 asks for a snapshot.
 void RequestSnapshotsOnSignal();

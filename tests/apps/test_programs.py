@@ -406,8 +406,8 @@ class Programs(unittest.TestCase):
                 process.send_signal(sig)
                 self.assertEqual(process.wait(timeout=60), 130)
 
-    def assert_one_signal_ends(self, words, is_ready, stdout):
-        process = subprocess.Popen([*map(str, words)], cwd=self.folder, stdout=stdout, stderr=subprocess.DEVNULL)
+    def assert_one_signal_ends(self, words, is_ready, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        process = subprocess.Popen([*map(str, words)], cwd=self.folder, stdout=stdout, stderr=stderr)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         deadline = time.monotonic() + 60
@@ -427,6 +427,26 @@ class Programs(unittest.TestCase):
         with UnreadPipe() as pipe:  # its last words have no room
             pipe.fill()
             self.assert_one_signal_ends([PROGRAMS / "Watch", "--brokers", self.nobody], pipe.is_full, pipe.end)
+
+    def test_one_signal_ends_who_logs_for_a_reader_that_has_stopped_reading(self):
+        source = ["--topic", "rows", "--label", "x", "--classes", "a,b", "--numeric", "y"]
+        for program, words in (("WorkerApp", []), ("TopicSource", source)):
+            with self.subTest(program), UnreadPipe() as pipe:
+                self.assert_one_signal_ends([PROGRAMS / program, *words, "--brokers", self.nobody,
+                                             "--kafka", "debug=all"], pipe.is_full, stderr=pipe.end)
+
+    def test_log_lines_wait_for_a_reader_that_is_slow(self):
+        with UnreadPipe() as pipe:
+            process = subprocess.Popen([PROGRAMS / "WorkerApp", "--brokers", self.nobody, "--kafka", "debug=all"],
+                                       stderr=pipe.end)
+            self.addCleanup(process.kill)
+            lines = b""
+            for _ in range(5):
+                while not pipe.is_full():
+                    time.sleep(0.02)
+                lines += os.read(pipe.reader, 1 << 20)
+            for line in lines.split(b"\n")[:-1]:
+                self.assertRegex(line, rb"^(kafka: |waiting for Kafka)")
 
     def test_what_is_read_late_is_lost_by_no_signal(self):
         with UnreadPipe() as pipe:
