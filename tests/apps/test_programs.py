@@ -57,18 +57,16 @@ class UnreadPipe:
         return os.read(self.reader, 1 << 20).decode() if is_there else ""
 
 
-def unused_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 class Programs(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="millrace-test-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.nobody = f"127.0.0.1:{unused_port()}"
+        # Who has the port does not listen, and keeps others from it.
+        nobody = socket.socket()
+        self.addCleanup(nobody.close)
+        nobody.bind(("127.0.0.1", 0))
+        self.nobody = f"127.0.0.1:{nobody.getsockname()[1]}"
 
     def csv(self, text, name="rows.csv"):
         path = self.folder / name

@@ -130,9 +130,10 @@ class Follow(OnABroker):
         predictor.until(lambda: "there is no job" in predictor.ask("GET", "/readyz")[1])
         for method, path in (("GET", "/readyz"), ("GET", "/model"), ("POST", "/predict")):
             self.assertEqual(predictor.ask(method, path, "{}" if method == "POST" else None)[0], 503)
-        job.start().feed(0.4)
+        job.start().feed(0.2)
         predictor.until_ready()
         first = predictor.predict()
+        job.feed(0.4)  # more to learn, however slow the predictor was
         predictor.until(lambda: predictor.predict() != first)
         # The server dies, and predictions go on by what was learnt.
         job.wait_until_it_stands()
@@ -198,9 +199,10 @@ class Follow(OnABroker):
             "--label", "verdict", "--numeric", "price", "--ids", "shop,shop*day",
             "--text", "words", "--text-buckets", "32768"])  # fmt: skip
         predictor = self.follow(job)
-        job.start().feed(0.5)
+        job.start().feed(0.25)
         predictor.until_ready()
         first = predictor.predict()
+        job.feed(0.5)
         predictor.until(lambda: predictor.predict() != first)
         job.kill("server")
         predictor.predict()

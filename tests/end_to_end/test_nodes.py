@@ -9,7 +9,6 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import test_master  # noqa: E402
-import test_tasks  # noqa: E402
 import topology  # noqa: E402
 
 MEMBER = pathlib.Path(__file__).parent / "node_member.py"
@@ -50,7 +49,7 @@ class Nodes(test_master.OnABroker):
         self.messages.mkdir()
         subprocess.run(["protoc", f"--proto_path={ROOT}", f"--python_out={self.messages}",
                         "messages/nodes.proto"], check=True)  # fmt: skip
-        self.address = f"127.0.0.1:{test_tasks.free_port()}"
+        self.address = f"127.0.0.1:{topology.free_port()}"
 
     def node(self, instance, role="worker"):
         node = Node(self.messages, self.address, role, instance)

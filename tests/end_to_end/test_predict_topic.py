@@ -220,7 +220,9 @@ class Records(OnABroker):
             self.assertLess(time.monotonic(), end)
             time.sleep(0.1)
         self.write([json.dumps(row) for row in some_rows(3)])
-        time.sleep(1)
+        while self.broker.count_uncommitted(self.output) < 6:  # a transaction has them
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(topology.PATIENCE), 130)
         self.assertIn("stopped: ", process.log.read_text())

@@ -3,7 +3,6 @@ killed, and they are."""
 
 import collections
 import pathlib
-import socket
 import sys
 import time
 import unittest
@@ -17,16 +16,10 @@ TRAINER = pathlib.Path(__file__).parent / "task_trainer.py"
 PATIENCE = 120
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Tasks(test_master.OnABroker):
     def trainers(self, records, epochs, seconds):
         """A job of three of them, and the folder in which each notes what it has done."""
-        address = f"127.0.0.1:{free_port()}"
+        address = f"127.0.0.1:{topology.free_port()}"
         folder = self.path / f"{self.id().rsplit('.', 1)[-1]}-done"
         folder.mkdir()
         command = (f"env DLROVER_MASTER_ADDR={address} WORKER_ID={{rank}} {sys.executable} {TRAINER} "

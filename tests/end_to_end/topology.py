@@ -3,6 +3,7 @@
 import ast
 import atexit
 import collections
+import contextlib
 import csv
 import datetime
 import gzip
@@ -14,6 +15,7 @@ import pathlib
 import random
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -193,6 +195,16 @@ def last_evaluation(log):
     return dict(zip(lines[0], lines[-1], strict=True))
 
 
+def free_port():
+    """For a program that listens there later, and again when it was killed. (Below the ports that the kernel
+    gives to connections and to who asks for any, and below those of scripts/kafka.)"""
+    while True:
+        port = random.randrange(10_000, 20_000)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
 class Broker:
     def __init__(self, folder, version="4.1.0", brokers=1, options=()):
         """options: further ones of `scripts/kafka start`."""
@@ -290,6 +302,11 @@ class Broker:
         printed = self._kcat("-C", "-q", "-e", "-o", "beginning", "-t", topic, "-X",
                              "isolation.level=read_committed", "-f", form + "<=END=>", check=False)
         return printed.split(b"<=END=>")[:-1]
+
+    def count_uncommitted(self, topic):
+        """So many records the topic has, those of transactions that go on or were aborted included."""
+        return len(self._kcat("-C", "-q", "-e", "-o", "beginning", "-t", topic, "-X",
+                              "isolation.level=read_uncommitted", "-f", ".", check=False))
 
     def records(self, topic, count):
         """The values in a topic, a line each, once they are so many; after half a minute those that are

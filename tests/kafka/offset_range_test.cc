@@ -16,10 +16,10 @@ TEST(OffsetRangeTest, ATopicThatIsNotThereIsNotFoundAlsoIfTheLastQuestionGetsNoA
   cluster.CreateTopic("t", 1);
   cluster.Forget("t");
   std::thread slower([&] {
-    std::this_thread::sleep_for(milliseconds(1000));
+    std::this_thread::sleep_for(seconds(3));
     cluster.SetRoundTrip(seconds(20));
   });
-  const auto offsets = OffsetsAtTime(cluster.options(), "t", 1, 0, seconds(3));
+  const auto offsets = OffsetsAtTime(cluster.options(), "t", 1, 0, seconds(6));
   slower.join();
   cluster.SetRoundTrip(milliseconds(0));
   EXPECT_TRUE(absl::IsNotFound(offsets.status())) << offsets.status();

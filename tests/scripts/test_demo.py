@@ -168,10 +168,10 @@ class Demo(unittest.TestCase):
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             nobody = f"127.0.0.1:{listener.getsockname()[1]}"
-        for brokers in (nobody, f"SSL://{nobody}", f"{nobody},{nobody}"):
-            done = self.file("--brokers", brokers)
-            self.assertEqual(done.returncode, 1, done.stderr)
-            self.assertIn(f"no Kafka broker answers at {brokers} (--brokers)", done.stderr)
+            for brokers in (nobody, f"SSL://{nobody}", f"{nobody},{nobody}"):
+                done = self.file("--brokers", brokers)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f"no Kafka broker answers at {brokers} (--brokers)", done.stderr)
         self.assertFalse((self.root / "set-up").exists())
 
     def test_the_programs_do_not_wait_for_ever_for_a_broker_that_is_gone(self):
