@@ -44,7 +44,7 @@ TEST(Barriers, AreReleasedByADeathWhichTheyName) {
   nodes.Do(NodeArrive("a", 1));
   EXPECT_EQ(nodes.Arrive(NodeArrive("b", 1)), kWaits);
   nodes.Ticks(1);
-  EXPECT_EQ(nodes.Arrive(NodeArrive("a", 1)), "worker-0 worker-1 +worker-2:c");
+  EXPECT_EQ(nodes.Hears(NodeArrive("a", 1)), "worker-0 worker-1 +worker-2:c");
   EXPECT_EQ(nodes.Arrive(NodeArrive("b", 1)), "worker-0 worker-1 +worker-2:c");
 }
 
@@ -77,7 +77,7 @@ TEST(Barriers, DoNotWaitForWhoHasLeft) {
   nodes.Do(NodeLeave("c"));
   EXPECT_EQ(nodes.Arrive(NodeArrive("a", 1)), kWaits);
   nodes.Do(NodeLeave("b"));
-  EXPECT_EQ(nodes.Arrive(NodeArrive("a", 1)), "worker-0");
+  EXPECT_EQ(nodes.Hears(NodeArrive("a", 1)), "worker-0");
 }
 
 TEST(Barriers, TellWhoAsksAgainOfTheLastReleaseWhileTheNextGathers) {

@@ -109,7 +109,14 @@ class TestedNodes {
   bool Signs(const std::string& instance) { return Tell(NodeSign(instance)).ok(); }
   // "it waits"; who has passed "worker-0 worker-1", behind a "+" who died; the refusal.
   std::string Arrive(const NodeCommand& command) {
-    const StatusOr<NodeAnswer> answer = Tell(command);
+    Do(command);
+    return Hears(command);
+  }
+  // The same, of one that has said it already.
+  std::string Hears(const NodeCommand& command) const {
+    const auto told = nodes.AnswerTo(command);
+    if (!told) return "it waits";
+    const StatusOr<NodeAnswer>& answer = *told;
     if (!answer.ok()) return std::string(answer.status().message());
     std::string text;
     for (const auto& each : answer->barrier.passed()) {
