@@ -84,6 +84,16 @@ TEST(RecentSpeed, ADelayThatStepsHaveUsuallyIsNoOutage) {
   EXPECT_TRUE(job.rows_per_second()) << "25 s are no outage where a step takes 10";
 }
 
+TEST(RecentSpeed, AnOutageIsNoUsualDelay) {
+  Steps job;
+  job.Go(20, 1);
+  for (int i = 0; i < 2; ++i) {
+    job.Go(21, 0);
+    EXPECT_TRUE(job.speed().stands_still()) << i;
+    job.Go(2, 1);
+  }
+}
+
 TEST(RecentSpeed, ALessThanUsualPauseCounts) {
   Steps job;
   job.Go(20, 1);
