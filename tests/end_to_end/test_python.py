@@ -52,6 +52,8 @@ class OnABroker(topology.OnABroker):
                 millrace.send(rows, "endless", self.broker.address)
 
         writer = threading.Thread(target=send)
+        # TopicSource does not wait for a topic that is not there.
+        millrace.send(rows, "endless", self.broker.address)
         with millrace.Job("endless", columns={"label": "y", "classes": ["no", "yes"], "numeric": ["x"]},
                           topic="endless", training={"batch_rows": 8}, workers=2,
                           brokers=self.broker.address, folder=self.path / "endless",
