@@ -2,8 +2,8 @@
 //
 //   weights   an answer of 6,150 weights: encoded as a shard does (a fresh record's value each
 //             time), decoded as a worker does, into the vector that it computes with
-//   row       a text of 60 hashed features: encoded as the producer does, decoded and checked as a
-//             worker does, into a warm Row
+//   rows      texts of 60 hashed features: encoded as the producers do, many to a record, decoded and
+//             checked as a worker does, into a warm Row
 #include <cstring>
 #include <memory>
 #include <random>
@@ -90,19 +90,38 @@ Row MakeRow(std::mt19937& random) {
   return row;
 }
 
+// Rows as the producers put them into records: as many as make one full.
+struct Record {
+  InputKey key;
+  std::string value;
+};
+
+std::vector<Record> EncodeAll(const std::vector<Row>& rows, RowBatchEncoder& encoder) {
+  std::vector<Record> records;
+  RowNumber next = 0;
+  const auto finish = [&] {
+    const uint32_t count = encoder.rows();
+    records.push_back({{.first = next, .count = count}, EncodeRows(encoder)});
+    next += count;
+  };
+  for (const Row& row : rows) {
+    if (encoder.full() || !encoder.Takes(row)) finish();
+    encoder.Add(row);
+  }
+  finish();
+  return records;
+}
+
 std::vector<Comparison> CompareRows() {
   struct State {
     std::vector<Row> rows;
-    std::vector<std::string> values;
+    std::vector<std::string> copies;  // of the rows
+    std::vector<Record> records;
+    RowBatchEncoder encoder;
     InputRecord record;
+    RowBatchReader reader;
     Row row;
   };
-  auto state = std::make_shared<State>();
-  std::mt19937 random(1);
-  for (size_t i = 0; i < kRows; ++i) {
-    state->rows.push_back(MakeRow(random));
-    state->values.push_back(EncodeRow(state->rows.back()));
-  }
   // The bytes of a row are the indices and the values.
   const auto copy_out = [](const Row& row) {
     std::string value(row.index.size() * (sizeof(uint32_t) + sizeof(float)), '\0');
@@ -111,15 +130,20 @@ std::vector<Comparison> CompareRows() {
     std::memcpy(value.data() + half, row.value.data(), half);
     return value;
   };
+  auto state = std::make_shared<State>();
+  std::mt19937 random(1);
+  for (size_t i = 0; i < kRows; ++i) {
+    state->rows.push_back(MakeRow(random));
+    state->copies.push_back(copy_out(state->rows.back()));
+  }
+  state->records = EncodeAll(state->rows, state->encoder);
   return {
-      {.name = "encode a row of 60 features, against copying it into a string",
+      {.name = "encode rows of 60 features, against copying each into a string",
        .unit = "rows/s",
        .items = kRows,
        .ours =
            [state] {
-             double last = 0;
-             for (const Row& row : state->rows) last += EncodeRow(row).back();
-             return last;
+             return static_cast<double>(EncodeAll(state->rows, state->encoder).back().value.back());
            },
        .floor =
            [state, copy_out] {
@@ -127,28 +151,31 @@ std::vector<Comparison> CompareRows() {
              for (const Row& row : state->rows) last += copy_out(row).back();
              return last;
            }},
-      {.name = "decode and check a row of 60 features, against copying it",
+      {.name = "decode and check rows of 60 features, against copying each",
        .unit = "rows/s",
        .items = kRows,
        .ours =
            [state] {
              double sum = 0;
-             for (const std::string& value : state->values) {
-               MILLRACE_CHECK(DecodeRow(value, kShape, state->record, state->row).ok());
-               sum += state->row.index.back();
+             for (const Record& record : state->records) {
+               MILLRACE_CHECK(DecodeInput(record.key, record.value, kShape, state->record).ok());
+               state->reader.Begin(state->record.rows(), kShape);
+               for (uint32_t i = 0; i < record.key.count; ++i) {
+                 MILLRACE_CHECK(state->reader.Next(state->row).ok());
+                 sum += state->row.index.back();
+               }
              }
              return sum;
            },
        .floor =
            [state] {
              double sum = 0;
-             for (const std::string& value : state->values) {
+             for (const std::string& value : state->copies) {
                constexpr size_t kBytes = kRowFeatures * sizeof(uint32_t);
                state->row.index.resize(kRowFeatures);
                state->row.value.resize(kRowFeatures);
-               const char* end = value.data() + value.size();
-               std::memcpy(state->row.index.data(), end - 2 * kBytes, kBytes);
-               std::memcpy(state->row.value.data(), end - kBytes, kBytes);
+               std::memcpy(state->row.index.data(), value.data(), kBytes);
+               std::memcpy(state->row.value.data(), value.data() + kBytes, kBytes);
                sum += state->row.index.back();
              }
              return sum;
