@@ -1,13 +1,17 @@
 // WorkerApp: hosts logical workers, as many as the consumer group gives it.
 
+#include <spdlog/spdlog.h>
+
 #include <CLI/CLI.hpp>
 #include <string>
 
 #include "apps/config_checks.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
+#include "apps/version.h"
 #include "job/job_registry.h"
 #include "job/stop_signal.h"
+#include "job/version_point.h"
 #include "worker/worker_loop.h"
 
 namespace millrace {
@@ -43,6 +47,11 @@ Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, registry->WaitForTraining());
   MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, training.shards(), stop));
+  const Status told = TellThatAWorkerBegins(config, MillraceVersion(), stop);
+  if (absl::IsCancelled(told)) return told;
+  if (!told.ok()) {  // a job is trained without it
+    spdlog::warn("the version of this WorkerApp will not be shown: {}", TextOf(told));
+  }
   return RunWorker(config, features, training, stop);
 }
 

@@ -45,6 +45,7 @@ double Share(uint64_t part, uint64_t whole) {
 }  // namespace
 
 void JobProgress::Fold(const MetricPoint& point) {
+  if (point.has_worker()) return NoteVersion("WorkerApp", point.worker().setup());
   last_timestamp_ms_ = std::max(last_timestamp_ms_, point.timestamp_ms());
   switch (point.kind_case()) {
     case MetricPoint::kProducer:
@@ -60,6 +61,7 @@ void JobProgress::Fold(const MetricPoint& point) {
     case MetricPoint::kEvaluation:
       FoldEvaluation(point.timestamp_ms(), point.evaluation());
       break;
+    case MetricPoint::kWorker:
     case MetricPoint::KIND_NOT_SET:
       break;
   }

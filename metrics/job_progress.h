@@ -94,8 +94,8 @@ class JobProgress {
   std::optional<int64_t> started_ms() const;
   // When the last shard said first that it has ended; empty: not all of them have.
   std::optional<int64_t> ended_ms() const { return end_ms_; }
-  // By program ("CsvProducer", "TopicSource", "ServerApp"): the versions of all its processes that
-  // have been heard from, at most kMostVersions.
+  // By program ("CsvProducer", "TopicSource", "ServerApp", "WorkerApp"): the versions of all its
+  // processes that have been heard from, at most kMostVersions.
   static constexpr size_t kMostVersions = 16;
   const std::map<std::string, std::set<std::string>>& versions() const { return versions_; }
 

@@ -1,10 +1,12 @@
 #include "metrics/job_warnings.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/grouped_number.h"
 #include "metrics/source_counts.h"
 
@@ -197,6 +199,20 @@ void AddEvents(const ServerPoint& server, Warnings& warnings) {
   AddCount(server.time_jumps(), "time_jumps", "timestamp jump", "timestamp jumps", "", warnings);
 }
 
+void AddVersions(const JobProgress& job, Warnings& warnings) {
+  std::set<std::string> all;
+  std::vector<std::string> programs;
+  for (const auto& [program, versions] : job.versions()) {
+    all.insert(versions.begin(), versions.end());
+    programs.push_back(absl::StrCat(program, " ", absl::StrJoin(versions, ", ")));
+  }
+  if (all.size() < 2) return;
+  warnings.push_back({"versions",
+                      absl::StrCat("the programs of the job have, or had, different versions: ",
+                                   absl::StrJoin(programs, "; ")),
+                      "run one version of all programs"});
+}
+
 }  // namespace
 
 std::vector<JobWarning> WarningsOf(const JobProgress& job) {
@@ -208,6 +224,7 @@ std::vector<JobWarning> WarningsOf(const JobProgress& job) {
   AddUntrained(job, warnings);
   AddFewSteps(job, warnings);
   AddEvents(*job.server(), warnings);
+  AddVersions(job, warnings);
   return warnings;
 }
 

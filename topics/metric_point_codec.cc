@@ -127,6 +127,8 @@ Status CheckMetricPoint(const MetricPoint& point) {
       MILLRACE_RETURN_IF_ERROR(CheckFigures(point.evaluation().holdout()));
       MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", point.evaluation().clock(), kMostClock));
       return CheckAtMost("unusable test rows:", point.evaluation().rows_rejected(), kMostRow);
+    case MetricPoint::kWorker:
+      return CheckSetup(point.worker().setup());
     case MetricPoint::KIND_NOT_SET:
       break;
   }

@@ -1370,7 +1370,7 @@ class Watching(OnABroker):
         self.assertLess(summary["started_at"], summary["ended_at"])
         self.assertEqual(summary["settings"]["--max-rejects"], "7")
         self.assertEqual(summary["settings"]["--label"], "verdict")
-        self.assertEqual(set(summary["versions"]), {"CsvProducer", "ServerApp"})
+        self.assertEqual(set(summary["versions"]), {"CsvProducer", "ServerApp", "WorkerApp"})
         self.assertEqual(summary["class_count"], 3)
 
 

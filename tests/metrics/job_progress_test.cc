@@ -511,8 +511,14 @@ TEST(JobProgress, RemembersTheVersionsOfProcessesThatWereReplaced) {
     job.Fold(point);
   }
   job.Fold(ProducerAt(1'000, 1, 1, 1));  // which does not say
+  MetricPoint worker;
+  worker.set_timestamp_ms(99'000);
+  worker.mutable_worker()->mutable_setup()->set_version("3");
+  job.Fold(worker);
   EXPECT_THAT(job.versions(),
-              testing::ElementsAre(testing::Pair("ServerApp", testing::ElementsAre("1", "2"))));
+              testing::ElementsAre(testing::Pair("ServerApp", testing::ElementsAre("1", "2")),
+                                   testing::Pair("WorkerApp", testing::ElementsAre("3"))));
+  EXPECT_EQ(job.last_timestamp_ms(), 1'000) << "a worker's start is no news of the job";
   for (int i = 0; i < 1'000; ++i) {
     MetricPoint point = ServerAt(1'000, 5);
     point.mutable_server()->mutable_setup()->set_version(std::to_string(i));

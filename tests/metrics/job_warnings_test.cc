@@ -54,6 +54,21 @@ JobProgress JobOf(const Training& training, uint64_t rows_sent, const MetricPoin
   return job;
 }
 
+TEST(JobWarnings, ProgramsOfDifferentVersionsAreTold) {
+  MetricPoint server = EndedAt(9'000, 250);
+  server.mutable_server()->mutable_setup()->set_version("0.1.0 (aaa)");
+  JobProgress job = JobOf(Training(), 100'000, server);
+  MetricPoint worker;
+  worker.mutable_worker()->mutable_setup()->set_version("0.1.0 (aaa)");
+  job.Fold(worker);
+  EXPECT_THAT(WarningsOf(job), IsEmpty());
+  worker.mutable_worker()->mutable_setup()->set_version("0.1.0 (bbb)");
+  job.Fold(worker);
+  ASSERT_THAT(Kinds(WarningsOf(job)), ElementsAre("versions"));
+  EXPECT_THAT(WarningsOf(job)[0].text,
+              HasSubstr("ServerApp 0.1.0 (aaa); WorkerApp 0.1.0 (aaa), 0.1.0 (bbb)"));
+}
+
 TEST(JobWarnings, AJobInWhichAllIsWellHasNone) {
   EXPECT_THAT(WarningsOf(JobProgress()), IsEmpty());
   EXPECT_THAT(WarningsOf(JobOf(Training(), 100'000, EndedAt(9'000, 250))), IsEmpty());

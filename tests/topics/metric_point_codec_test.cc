@@ -48,6 +48,8 @@ TEST(MetricPointCodec, RefusesWhatNoProgramSends) {
       {"a time of -1 ms", [](MetricPoint& p) { p.set_timestamp_ms(-1); }},
       {"a time of", [](MetricPoint& p) { p.set_timestamp_ms(INT64_MAX); }},
       {"an unknown kind", [](MetricPoint& p) { p.clear_kind(); }},
+      {"a version with control characters",
+       [](MetricPoint& p) { p.mutable_worker()->mutable_setup()->set_version("\x1b[2J"); }},
       {"shards: 4294967295", [](MetricPoint& p) { p.mutable_server()->set_shards(UINT32_MAX); }},
       {"shard 2", [](MetricPoint& p) { p.mutable_server()->set_shard(2); }},
       {"rounds:", [](MetricPoint& p) { p.mutable_server()->set_rounds(UINT64_MAX); }},
