@@ -29,18 +29,27 @@ void FillNode(const MemberState& member, uint64_t ticks, nodes::Node& node) {
   node.set_ticks_since_sign(ticks - std::min(ticks, member.last_sign_tick()));
 }
 
+// A node's place in `passed` is its position in the world that they form.
 void FillPassed(const BarrierState& barrier, nodes::BarrierResponse& response) {
   for (const BarrierState::Arrival& arrival : barrier.passed()) {
-    nodes::NodeName& name = *response.add_passed();
-    name.set_role(arrival.role());
-    name.set_rank(arrival.rank());
+    nodes::PassedNode& node = *response.add_passed();
+    node.set_role(arrival.role());
+    node.set_rank(arrival.rank());
+    node.set_instance(arrival.instance());
+    node.set_address(arrival.address());
+    node.set_value(arrival.value());
   }
+  std::sort(response.mutable_passed()->begin(), response.mutable_passed()->end(),
+            [](const nodes::PassedNode& left, const nodes::PassedNode& right) {
+              return std::pair(left.role(), left.rank()) < std::pair(right.role(), right.rank());
+            });
   for (const BarrierState::Death& death : barrier.passed_deaths()) {
-    nodes::NodeName& name = *response.add_died();
-    name.set_role(death.role());
-    name.set_rank(death.rank());
-    name.set_instance(death.instance());
+    nodes::DeadNode& node = *response.add_died();
+    node.set_role(death.role());
+    node.set_rank(death.rank());
+    node.set_instance(death.instance());
   }
+  response.set_release(barrier.release());
 }
 
 // Called by gRPC's threads.
@@ -83,6 +92,7 @@ class NodeService final : public nodes::Nodes::CallbackService {
     arrive.set_barrier(request->name());
     arrive.set_role(request->role());
     arrive.set_passing(request->passing());
+    arrive.set_value(request->value());
     for (const nodes::BarrierRequest::Least& least : request->least()) {
       NodeCount& count = *arrive.add_least();
       count.set_role(least.role());

@@ -43,6 +43,18 @@ const BarrierState::Arrival* In(const Arrivals& arrivals, const MemberState& mem
   return found == arrivals.end() ? nullptr : &found->second;
 }
 
+Status CheckValues(const std::string& name, const NodeCommand::Arrive& arrive,
+                   const MemberState& member, const Barriers::Barrier& barrier) {
+  size_t bytes = arrive.value().size();
+  for (const auto& [incarnation, arrival] : barrier.arrived) {
+    if (incarnation != member.incarnation()) bytes += arrival.value().size();
+  }
+  if (bytes <= kMostValuesBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError("the values of all nodes at " + name + " would have " +
+                                      std::to_string(bytes) + " bytes together; at most " +
+                                      std::to_string(kMostValuesBytes));
+}
+
 void Append(const Deaths& deaths, google::protobuf::RepeatedPtrField<BarrierState::Death>& to) {
   for (const auto& [key, instance] : deaths) {
     BarrierState::Death& death = *to.Add();
@@ -73,6 +85,7 @@ void Barriers::Arrive(const NodeCommand::Arrive& arrive, const Membership& membe
   arrival.set_rank((*member)->rank());
   arrival.set_incarnation((*member)->incarnation());
   arrival.set_passing(arrive.passing());
+  arrival.set_value(arrive.value());
   for (const NodeCount& least : arrive.least()) {
     uint32_t& nodes = barrier.least[least.role()];
     nodes = std::max(nodes, least.nodes());
@@ -96,9 +109,7 @@ void Barriers::Settle(const Membership& members) {
       changed_.insert(name);
     }
     if (MayBeReleased(barrier, members)) {
-      barrier.passed = std::exchange(barrier.arrived, {});
-      barrier.passed_deaths = std::exchange(barrier.deaths, {});
-      barrier.least.clear();
+      Release(barrier, members);
       changed_.insert(name);
     }
     if (!barrier.arrived.empty() || std::ranges::any_of(barrier.passed, lives)) {
@@ -108,6 +119,19 @@ void Barriers::Settle(const Membership& members) {
     changed_.insert(name);
     entry = barriers_.erase(entry);
   }
+}
+
+// REQUIRES MayBeReleased.
+void Barriers::Release(Barrier& barrier, const Membership& members) {
+  barrier.passed = std::exchange(barrier.arrived, {});
+  for (auto& [incarnation, arrival] : barrier.passed) {
+    const MemberState& member = members.members().at({arrival.role(), arrival.rank()});
+    arrival.set_instance(member.instance());
+    arrival.set_address(member.address());
+  }
+  barrier.passed_deaths = std::exchange(barrier.deaths, {});
+  barrier.least.clear();
+  barrier.release = ++releases_;
 }
 
 // ---- questions ----
@@ -140,6 +164,10 @@ Status Barriers::CheckArrival(const NodeCommand::Arrive& arrive, const MemberSta
     return absl::FailedPreconditionError("passing " + std::to_string(arrive.passing()) + " at " +
                                          name + " comes after passing " +
                                          std::to_string(newest->passing()) + " of the same node");
+  }
+  // What it gave at the last release is no burden to the next.
+  if (passed == nullptr || passed->passing() != arrive.passing()) {
+    MILLRACE_RETURN_IF_ERROR(CheckValues(name, arrive, member, found->second));
   }
   std::set<std::string> roles;
   for (const auto& [role, nodes] : found->second.least) roles.insert(role);
@@ -179,6 +207,7 @@ BarrierState Barriers::StateOf(const std::string& name) const {
   Append(barrier.deaths, *state.mutable_deaths());
   for (const auto& [incarnation, arrival] : barrier.passed) *state.add_passed() = arrival;
   Append(barrier.passed_deaths, *state.mutable_passed_deaths());
+  state.set_release(barrier.release);
   return state;
 }
 
@@ -191,6 +220,7 @@ StatusOr<Arrivals> LoadArrivals(const StoredArrivals& stored, const Barriers::Ba
                                 const Membership& members, const std::string& at) {
   Arrivals arrivals;
   std::set<Membership::Key> ranks;
+  size_t bytes = 0;
   for (const BarrierState::Arrival& arrival : stored) {
     const Membership::Key key(arrival.role(), arrival.rank());
     const auto member = members.members().find(key);
@@ -199,11 +229,16 @@ StatusOr<Arrivals> LoadArrivals(const StoredArrivals& stored, const Barriers::Ba
                         arrival.incarnation() <= member->second.incarnation() &&
                         arrival.passing() > 0 && arrival.passing() <= kMostNodeNumber;
     if (!may_be) return BadBarrier("a node that cannot be" + at);
+    MILLRACE_RETURN_IF_ERROR(CheckBarrierValue(arrival.value()));
+    bytes += arrival.value().size();
     arrivals[arrival.incarnation()] = arrival;
     if (!ranks.insert(key).second) return BadBarrier("a rank twice" + at);
   }
-  if (arrivals.size() == ranks.size()) return arrivals;
-  return BadBarrier("two nodes of the same incarnation" + at);
+  if (arrivals.size() != ranks.size()) {
+    return BadBarrier("two nodes of the same incarnation" + at);
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of values" + at + ":", bytes, kMostValuesBytes));
+  return arrivals;
 }
 
 StatusOr<Deaths> LoadDeaths(const StoredDeaths& stored, const Barriers::Barrier& barrier,
@@ -229,6 +264,14 @@ Status Barriers::LoadOne(const BarrierState& state, const Membership& members) {
   if (!state.role().empty()) MILLRACE_RETURN_IF_ERROR(CheckNodeRole(state.role()));
   MILLRACE_ASSIGN_OR_RETURN(barrier.arrived, LoadArrivals(state.arrived(), barrier, members, at));
   MILLRACE_ASSIGN_OR_RETURN(barrier.passed, LoadArrivals(state.passed(), barrier, members, at));
+  for (const auto& [incarnation, arrival] : barrier.passed) {
+    if (arrival.instance().empty() && arrival.address().empty()) continue;
+    MILLRACE_RETURN_IF_ERROR(CheckNodeInstance(arrival.instance()));
+    MILLRACE_RETURN_IF_ERROR(CheckNodeAddress(arrival.address()));
+  }
+  barrier.release = state.release();
+  MILLRACE_RETURN_IF_ERROR(
+      CheckAtMost("the number of the last release" + at + ":", barrier.release, releases_));
   MILLRACE_ASSIGN_OR_RETURN(barrier.deaths, LoadDeaths(state.deaths(), barrier, members, at));
   MILLRACE_ASSIGN_OR_RETURN(barrier.passed_deaths,
                             LoadDeaths(state.passed_deaths(), barrier, members, at));
@@ -242,10 +285,13 @@ Status Barriers::LoadOne(const BarrierState& state, const Membership& members) {
   return CheckAtMost("roles" + at + ":", barrier.least.size(), kMostLeastRoles);
 }
 
-Status Barriers::Load(const std::map<std::string, BarrierState>& states,
+Status Barriers::Load(const MasterState& state, const std::map<std::string, BarrierState>& barriers,
                       const Membership& members) {
-  MILLRACE_RETURN_IF_ERROR(CheckAtMost("barriers:", states.size(), kMostBarriers));
-  for (const auto& [name, state] : states) MILLRACE_RETURN_IF_ERROR(LoadOne(state, members));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("barriers:", barriers.size(), kMostBarriers));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckAtMost("releases of barriers:", state.barrier_releases(), kMostNodeNumber));
+  releases_ = state.barrier_releases();
+  for (const auto& [name, one] : barriers) MILLRACE_RETURN_IF_ERROR(LoadOne(one, members));
   // Whoever waits does so for somebody.
   Settle(members);
   if (changed_.empty()) return absl::OkStatus();

@@ -21,6 +21,9 @@ namespace millrace {
 // who are dead then. A node numbers how often it passes a barrier, so that a call that is made
 // again is not one to pass it again: what the last release said is kept until the next.
 //
+// Who arrives may give a value, which all are told who are released with it. A release has a number
+// that no other release of the job has, also of a barrier that was forgotten in between.
+//
 // A barrier that no living node has arrived at or passed is forgotten.
 class Barriers {
  public:
@@ -31,6 +34,7 @@ class Barriers {
     std::map<Membership::Key, std::string> deaths;      // the instances
     std::map<uint64_t, BarrierState::Arrival> passed;
     std::map<Membership::Key, std::string> passed_deaths;
+    uint64_t release = 0;  // of the passed
   };
 
   // REQUIRES CheckNodeCommand. Changes nothing where AnswerTo is an error. Settle follows.
@@ -45,24 +49,28 @@ class Barriers {
 
   // What a node is told that has arrived, by the state now; null: it waits; otherwise the barrier,
   // which it has passed. FailedPrecondition: the barrier is for others, or it has passed it as
-  // often already. ResourceExhausted: there are kMostBarriers. Aborted: it did not arrive, and now
-  // could. Membership::Living's.
+  // often already. ResourceExhausted: there are kMostBarriers, or the values are too long together.
+  // Aborted: it did not arrive, and now could. Membership::Living's.
   StatusOr<const Barrier*> AnswerTo(const NodeCommand::Arrive& arrive,
                                     const Membership& members) const;
 
   // What has changed, come or gone since the last call.
   std::set<std::string> TakeChanged() { return std::exchange(changed_, {}); }
 
+  void Save(MasterState& state) const { state.set_barrier_releases(releases_); }
   // REQUIRES new barriers, and loaded members. InvalidArgument with the reason why this was never
   // saved.
-  Status Load(const std::map<std::string, BarrierState>& states, const Membership& members);
+  Status Load(const MasterState& state, const std::map<std::string, BarrierState>& barriers,
+              const Membership& members);
 
  private:
   // What keeps the member from arriving; OK: nothing.
   Status CheckArrival(const NodeCommand::Arrive& arrive, const MemberState& member) const;
   Status LoadOne(const BarrierState& state, const Membership& members);
+  void Release(Barrier& barrier, const Membership& members);
 
   std::map<std::string, Barrier> barriers_;
+  uint64_t releases_ = 0;
   std::set<std::string> changed_;
 };
 

@@ -83,6 +83,7 @@ std::optional<StatusOr<NodeAnswer>> JobNodes::AnswerTo(const NodeCommand& comman
 
 void JobNodes::Save(MasterState& state) const {
   members_.Save(state);
+  barriers_.Save(state);
   state.set_node_front(front_);
   state.set_node_command(number_);
 }
@@ -96,7 +97,7 @@ Status JobNodes::Load(const MasterState& state, Membership::Members members,
   front_ = state.node_front();
   number_ = state.node_command();
   MILLRACE_RETURN_IF_ERROR(members_.Load(state, std::move(members)));
-  return barriers_.Load(barriers, members_);
+  return barriers_.Load(state, barriers, members_);
 }
 
 }  // namespace millrace

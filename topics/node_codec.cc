@@ -37,6 +37,7 @@ Status CheckArrive(const NodeCommand::Arrive& arrive) {
   const std::string at = " at the barrier " + Printable(arrive.barrier());
   if (arrive.passing() == 0) return BadNode("passing 0" + at + ": the first is 1");
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("passing" + at + ":", arrive.passing(), kMostNodeNumber));
+  MILLRACE_RETURN_IF_ERROR(CheckBarrierValue(arrive.value()));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("roles of which nodes are to live" + at + ":",
                                        static_cast<uint64_t>(arrive.least_size()),
                                        kMostLeastRoles));
@@ -78,6 +79,10 @@ Status CheckNodeAddress(const std::string& address) {
 
 Status CheckBarrierName(const std::string& name) {
   return CheckNodeText("a barrier's name", name, kMostBarrierNameBytes);
+}
+
+Status CheckBarrierValue(const std::string& value) {
+  return CheckAtMost("bytes of a node's value at a barrier:", value.size(), kMostValueBytes);
 }
 
 Status CheckNodeCommand(const NodeCommand& command) {

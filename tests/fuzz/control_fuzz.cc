@@ -103,6 +103,7 @@ NodeCommand SomeNodeCommand(const MasterProcessor& master, ByteSource& bytes) {
       arrive.set_barrier(bytes.Chance(128) ? "all" : "some");
       if (bytes.Chance(128)) arrive.set_role(role);
       arrive.set_passing(1 + bytes.Below(4));
+      arrive.set_value(instance);
       if (!bytes.Chance(64)) break;
       arrive.add_least()->set_role(role);
       arrive.mutable_least(0)->set_nodes(2);

@@ -172,6 +172,35 @@ TEST_F(NodeServiceTest, WhoGivesUpWaitingHasArrived) {
   EXPECT_TRUE(Call(&nodes::Nodes::Stub::Barrier, At("a"), response).ok());
 }
 
+TEST_F(NodeServiceTest, WhoPassesIsToldOfAllByRankWithTheValuesThatTheyGave) {
+  Join("a");
+  Join("b");
+  EXPECT_TRUE(Leave("a").ok());
+  Join("c");  // after b, with a lower rank
+  std::thread other([&] {
+    nodes::BarrierRequest request = At("b");
+    request.set_value("of b");
+    nodes::BarrierResponse response;
+    EXPECT_TRUE(Call(&nodes::Nodes::Stub::Barrier, request, response).ok());
+  });
+  nodes::BarrierRequest request = At("c");
+  request.set_value(std::string("\0\xff", 2));
+  nodes::BarrierResponse response;
+  EXPECT_TRUE(Call(&nodes::Nodes::Stub::Barrier, request, response).ok());
+  other.join();
+  EXPECT_EQ(response.release(), 1u);
+  ASSERT_EQ(response.passed_size(), 2);
+  EXPECT_EQ(response.passed(0).rank(), 0u);
+  EXPECT_EQ(response.passed(0).instance(), "c");
+  EXPECT_EQ(response.passed(0).address(), "c:7000");
+  EXPECT_EQ(response.passed(0).value(), std::string("\0\xff", 2));
+  EXPECT_EQ(response.passed(1).rank(), 1u);
+  EXPECT_EQ(response.passed(1).value(), "of b");
+  request.set_value(std::string(1025, 'v'));
+  EXPECT_EQ(Call(&nodes::Nodes::Stub::Barrier, request, response).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(NodeServiceTest, TheStartOfWorkWaitsForEnoughOfEachRole) {
   Join("a");
   nodes::BarrierRequest request = At("a");

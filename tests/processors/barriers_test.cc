@@ -131,6 +131,67 @@ TEST(Barriers, ADeadNodeArrivesNowhere) {
   EXPECT_EQ(nodes.Arrive(NodeArrive("b", 1)), "worker-0 worker-1 +worker-2:c");
 }
 
+// "worker-0:a@a:7000=x worker-1:b@b:7000= #3": who has passed, and the number of the release.
+std::string World(TestedNodes& nodes, const NodeCommand& command) {
+  const StatusOr<NodeAnswer> answer = nodes.Tell(command);
+  if (!answer.ok()) return std::string(answer.status().message());
+  std::string text;
+  for (const auto& each : answer->barrier.passed()) {
+    text += NodeText(each.role(), each.rank()) + ":" + each.instance() + "@" + each.address() +
+            "=" + each.value() + " ";
+  }
+  return text + "#" + std::to_string(answer->barrier.release());
+}
+
+TEST(Barriers, TellAllWhoAreReleasedWhatEachHasGiven) {
+  TestedNodes nodes = ThreeNodes();
+  nodes.Do(WithValue(NodeArrive("c", 1), "z"));
+  nodes.Do(NodeArrive("b", 1));
+  const std::string all = "worker-0:a@a:7000=x worker-1:b@b:7000= worker-2:c@c:7000=z #1";
+  EXPECT_EQ(World(nodes, WithValue(NodeArrive("a", 1), "x")), all);
+  nodes.Do(WithValue(NodeArrive("a", 2), "of the next release"));
+  EXPECT_EQ(World(nodes, NodeArrive("b", 1)), all);
+  nodes.Do(NodeArrive("c", 2));
+  EXPECT_EQ(World(nodes, NodeArrive("b", 2)),
+            "worker-0:a@a:7000=of the next release worker-1:b@b:7000= worker-2:c@c:7000= #2");
+}
+
+TEST(Barriers, TellOfWhoHasPassedAlsoWhenItIsReplaced) {
+  TestedNodes nodes = ThreeNodes();
+  for (const char* instance : {"a", "b", "c"}) nodes.Do(NodeArrive(instance, 1));
+  nodes.Do(NodeLeave("b"));
+  EXPECT_EQ(nodes.Join("d"), 1);
+  EXPECT_EQ(World(nodes, NodeArrive("a", 1)),
+            "worker-0:a@a:7000= worker-1:b@b:7000= worker-2:c@c:7000= #1");
+}
+
+TEST(Barriers, NumberTheirReleasesAlsoWhenTheyWereForgotten) {
+  TestedNodes nodes;
+  nodes.Join("a");
+  EXPECT_THAT(World(nodes, NodeArrive("a", 1, "start")), HasSubstr("#1"));
+  EXPECT_THAT(World(nodes, NodeArrive("a", 1, "other")), HasSubstr("#2"));
+  nodes.Do(NodeLeave("a"));
+  EXPECT_THAT(nodes.nodes.barriers().barriers(), IsEmpty());
+  nodes.Join("b");
+  EXPECT_THAT(World(nodes, NodeArrive("b", 1, "start")), HasSubstr("#3"));
+}
+
+TEST(Barriers, BoundTheBytesOfAllValues) {
+  TestedNodes nodes;
+  const size_t most = kMostValuesBytes / kMostValueBytes;
+  const auto arrive = [&](size_t i, uint64_t passing) {
+    return nodes.Arrive(
+        WithValue(NodeArrive("n" + std::to_string(i), passing), std::string(kMostValueBytes, 'v')));
+  };
+  for (size_t i = 0; i <= most; ++i) nodes.Join("n" + std::to_string(i));
+  for (size_t i = 0; i < most; ++i) EXPECT_EQ(arrive(i, 1), kWaits);
+  EXPECT_THAT(arrive(most, 1), HasSubstr("the values of all nodes at the barrier start"));
+  EXPECT_EQ(arrive(0, 1), kWaits) << "said again";
+  EXPECT_THAT(nodes.Arrive(NodeArrive("n" + std::to_string(most), 1)), HasSubstr("worker-128"));
+  for (size_t i = 1; i <= most; ++i) arrive(i, 2);
+  EXPECT_THAT(arrive(0, 1), HasSubstr("worker-128")) << "what is over is no burden";
+}
+
 TEST(Barriers, AreForgottenWithTheLastWhoUsedThem) {
   TestedNodes nodes = ThreeNodes();
   nodes.Do(NodeArrive("a", 1));

@@ -144,6 +144,18 @@ TEST(JobNodes, RefusesAPlanThatContradictsItself) {
   EXPECT_THAT(barrier([](BarrierState& b) { *b.add_arrived() = b.arrived(0); }),
               HasSubstr("twice"));
   EXPECT_THAT(barrier([](BarrierState& b) { b.set_role("ps"); }), HasSubstr("cannot be"));
+  EXPECT_THAT(barrier([](BarrierState& b) { b.set_release(1); }), HasSubstr("last release"));
+  EXPECT_THAT(why([](Stored& s) { s.state.set_barrier_releases(UINT64_MAX); }),
+              HasSubstr("releases of barriers"));
+  EXPECT_THAT(barrier([](BarrierState& b) {
+                b.mutable_arrived(0)->set_value(std::string(kMostValueBytes + 1, 'v'));
+              }),
+              HasSubstr("bytes of a node's value"));
+  EXPECT_THAT(barrier([](BarrierState& b) {
+                *b.add_passed() = b.arrived(0);
+                b.mutable_passed(0)->set_instance("a");
+              }),
+              HasSubstr("address"));
   EXPECT_THAT(barrier([](BarrierState& b) { b.mutable_deaths(0)->set_rank(7); }),
               HasSubstr("cannot be"));
   EXPECT_THAT(barrier([](BarrierState& b) { b.add_least()->set_role("worker"); }),

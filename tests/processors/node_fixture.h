@@ -46,6 +46,11 @@ inline NodeCommand NodeArrive(const std::string& instance, uint64_t passing,
   return command;
 }
 
+inline NodeCommand WithValue(NodeCommand command, std::string value) {
+  command.mutable_arrive()->set_value(std::move(value));
+  return command;
+}
+
 inline NodeCommand WithLeast(NodeCommand command, const std::string& role, uint32_t nodes) {
   NodeCount& least = *command.mutable_arrive()->add_least();
   least.set_role(role);
@@ -72,6 +77,7 @@ inline NodeCommand RandomNodeCommand(std::mt19937& random, uint64_t joined) {
       NodeCommand command =
           NodeArrive(instance, 1 + random() % 4, "b" + std::to_string(random() % 3),
                      random() % 3 == 0 ? "worker" : "");
+      if (random() % 2 == 0) command.mutable_arrive()->set_value(std::to_string(random() % 100));
       if (random() % 4 != 0) return command;
       return WithLeast(std::move(command), "worker", 1 + static_cast<uint32_t>(random() % 3));
     }

@@ -22,6 +22,7 @@ class NodeReferee {
     std::string role;
     uint32_t rank = 0;
     std::string instance;
+    std::string address;
     uint64_t timeout = 0;
     uint64_t signed_at = 0;
     bool lives = true;
@@ -74,11 +75,14 @@ class NodeReferee {
 
   static std::string TextOf(const BarrierState& barrier) {
     std::string text;
-    for (const auto& each : barrier.passed()) text += NodeText(each.role(), each.rank()) + " ";
+    for (const auto& each : barrier.passed()) {
+      text += NodeText(each.role(), each.rank()) + ":" + each.instance() + "@" + each.address() +
+              "=" + each.value() + " ";
+    }
     for (const auto& each : barrier.passed_deaths()) {
       text += "+" + NodeText(each.role(), each.rank()) + ":" + each.instance() + " ";
     }
-    return text;
+    return barrier.release() > 0 ? text + "#" + std::to_string(barrier.release()) : text;
   }
 
   // Who lives, and who waits where, and what the last release said.
@@ -90,7 +94,8 @@ class NodeReferee {
     for (const auto& [name, gathering] : gatherings_) {
       std::string& line = lines["barrier " + name];
       for (const Node& node : all_) {
-        if (gathering.arrived.contains(node.instance)) line += node.name() + " ";
+        if (!gathering.arrived.contains(node.instance)) continue;
+        line += node.name() + "=" + gathering.values.at(node.instance) + " ";
       }
       line += "; " + gathering.said;
     }
@@ -105,7 +110,7 @@ class NodeReferee {
     for (const auto& [name, barrier] : nodes.barriers().barriers()) {
       std::string& line = lines["barrier " + name];
       for (const auto& [incarnation, each] : barrier.arrived) {
-        line += NodeText(each.role(), each.rank()) + " ";
+        line += NodeText(each.role(), each.rank()) + "=" + each.value() + " ";
       }
       line += "; " + TextOf(nodes.barriers().StateOf(name));
     }
@@ -115,7 +120,8 @@ class NodeReferee {
  private:
   struct Gathering {
     std::string role;
-    std::map<std::string, uint64_t> arrived;  // by instance the passing
+    std::map<std::string, uint64_t> arrived;    // by instance the passing
+    std::map<std::string, std::string> values;  // by instance, of the newest arrival
     std::map<std::string, uint32_t> least;
     std::map<std::pair<std::string, uint32_t>, std::string> deaths;
     std::map<std::string, uint64_t> passed;
@@ -146,7 +152,7 @@ class NodeReferee {
       if (known->role == join.role()) Sign(join.instance());
       return;
     }
-    Node node{join.role(), 0, join.instance(), join.timeout_ticks(), ticks_};
+    Node node{join.role(), 0, join.instance(), join.address(), join.timeout_ticks(), ticks_};
     const auto is_taken = [&](const Node& other) {
       return other.lives && other.role == node.role && other.rank == node.rank;
     };
@@ -173,6 +179,7 @@ class NodeReferee {
     uint64_t& passing = gathering.arrived[node->instance];
     if (arrive.passing() < passing) return;
     passing = arrive.passing();
+    gathering.values[node->instance] = arrive.value();
     for (const NodeCount& least : arrive.least()) {
       gathering.least[least.role()] = std::max(gathering.least[least.role()], least.nodes());
     }
@@ -207,11 +214,14 @@ class NodeReferee {
   void Let(const std::string& name, Gathering& gathering) {
     gathering.said.clear();
     for (const Node& node : all_) {
-      if (gathering.arrived.contains(node.instance)) gathering.said += node.name() + " ";
+      if (!gathering.arrived.contains(node.instance)) continue;
+      gathering.said += node.name() + ":" + node.instance + "@" + node.address + "=" +
+                        gathering.values.at(node.instance) + " ";
     }
     for (const auto& [key, instance] : gathering.deaths) {
       gathering.said += "+" + NodeText(key.first, key.second) + ":" + instance + " ";
     }
+    gathering.said += "#" + std::to_string(++released_);
     for (const auto& [instance, passing] : gathering.arrived) {
       releases_[{name, instance, passing}] = gathering.said;
     }
@@ -222,6 +232,7 @@ class NodeReferee {
 
   std::vector<Node> all_;  // as they joined
   uint64_t ticks_ = 0;
+  uint64_t released_ = 0;
   std::map<std::string, Gathering> gatherings_;
   std::map<std::tuple<std::string, std::string, uint64_t>, std::string> releases_;
 };

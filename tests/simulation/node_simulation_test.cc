@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kHappensToNodes[] = {
     "answer from an older master",
     "barrier passed",
+    "barrier passed that gives values",
     "barrier passed that names deaths",
     "call broken",
     "death",
@@ -56,6 +57,8 @@ constexpr Planted<NodeError> kPlantedInNodes[] = {
     {NodeError::kReleasesWithoutANode, "ABarrierReleasedWithoutALivingNode", 100},
     {NodeError::kCountsTheDead, "ADeadNodeSSignThatCounts", 100},
     {NodeError::kLosesBarriers, "ABarrierThatIsLostWithItsMaster", 100},
+    {NodeError::kForgetsReleases, "ANumberThatTwoReleasesHave", 100},
+    {NodeError::kLosesValues, "AValueThatIsLostWithItsMaster", 100},
     {NodeError::kCountsRepeats, "ACommandThatCountsTwice", 100},
     {NodeError::kAnswersWhatIsNotWritten, "AnAnswerThatIsNotWritten", 100},
 };

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "processors/master_processor.h"
 #include "processors/node_calls.h"
 #include "tests/processors/node_referee.h"
@@ -12,6 +13,7 @@
 #include "tests/simulation/random.h"
 #include "tests/simulation/simulated_plan.h"
 #include "topics/control_codec.h"
+#include "topics/frame.h"
 
 namespace millrace::simulation {
 namespace {
@@ -22,6 +24,15 @@ constexpr char kEndBarrier[] = "end";
 
 using NodeMasters = CallingMasters<NodeCalls>;
 using NodeThread = CallingThread<NodeCommand>;
+
+// Changes a record of `plan` that is one frame.
+template <typename Message, typename Change>
+void Rewrite(std::string& value, Change change) {
+  Message message;
+  MILLRACE_CHECK(message.ParseFromString(value.substr(WholeFrameHeader().size())));
+  change(message);
+  value = WholeFrameHeader() + message.SerializeAsString();
+}
 
 // One that signs in a thread, and joins, waits and leaves in another.
 struct SimulatedNode {
@@ -170,6 +181,9 @@ class NodeWorld {
     arrive.set_barrier(is_quiet_ ? kEndBarrier : is_own ? "of " + node.role : "all");
     arrive.set_instance(node.instance);
     arrive.set_passing(node.passed[arrive.barrier()] + 1);
+    if (random_.Chance(0.5)) {
+      arrive.set_value(node.instance + "." + std::to_string(arrive.passing()));
+    }
     if (!is_quiet_ && random_.Chance(0.2)) {
       NodeCount& least = *arrive.add_least();
       least.set_role(node.role);
@@ -224,6 +238,10 @@ class NodeWorld {
       Violate("released from " + arrive.barrier() + ": " + said);
     }
     Cover(barrier.passed_deaths().empty() ? "barrier passed" : "barrier passed that names deaths");
+    const auto has_value = [](const BarrierState::Arrival& arrival) {
+      return !arrival.value().empty();
+    };
+    if (std::ranges::any_of(barrier.passed(), has_value)) Cover("barrier passed that gives values");
     if (barrier.arrived_size() > 0) Cover("release told while the next gathers");
     if (is_quiet_ && arrive.barrier() == kEndBarrier) node.leaves = true;
   }
@@ -255,6 +273,7 @@ class NodeWorld {
     if (error_ == NodeError::kLosesBarriers) {
       std::erase_if(plan, [](const auto& each) { return each.first.starts_with("barrier:"); });
     }
+    if (error_ == NodeError::kForgetsReleases || error_ == NodeError::kLosesValues) Forget(plan);
     StatusOr<MasterProcessor> restored = MasterProcessor::Restore(kMasterEpoch, plan);
     if (!restored.ok()) return Violate("not restored: " + std::string(restored.status().message()));
     master.processor.emplace(*std::move(restored));
@@ -262,6 +281,20 @@ class NodeWorld {
     while (master.next < control_.size()) FoldInto(*master.processor, master.next++);
     master.calls.emplace(static_cast<uint64_t>(int64_t{master.processor->next_offset()}));
     master.step = Step::kFold;
+  }
+
+  void Forget(PlanRecords& plan) const {
+    for (auto& [key, value] : plan) {
+      if (key == "state" && error_ == NodeError::kForgetsReleases) {
+        Rewrite<MasterState>(value, [](MasterState& state) { state.clear_barrier_releases(); });
+      } else if (key.starts_with("barrier:")) {
+        Rewrite<BarrierState>(value, [this](BarrierState& barrier) {
+          if (error_ == NodeError::kForgetsReleases) barrier.clear_release();
+          if (error_ != NodeError::kLosesValues) return;
+          for (BarrierState::Arrival& arrival : *barrier.mutable_arrived()) arrival.clear_value();
+        });
+      }
+    }
   }
 
   void FoldSome(Master& master) {

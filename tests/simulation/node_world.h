@@ -15,6 +15,8 @@ enum class NodeError {
   kReleasesWithoutANode,     // who gives a sign of life is taken to have arrived
   kCountsTheDead,            // the sign of a dead node is taken for that of its replacement
   kLosesBarriers,            // with the master that is killed
+  kForgetsReleases,          // their number, with the master that is killed
+  kLosesValues,              // of who waits, with the master that is killed
   kCountsRepeats,            // a sign that is repeated is taken for a new one
   kAnswersWhatIsNotWritten,  // a transaction is aborted, and its nodes are told of it
 };

@@ -84,6 +84,8 @@ TEST(NodeCodec, RefusesWhatCannotBe) {
   EXPECT_THAT(RefusedArrival([](auto& arrive) { arrive.set_role("-"); }), HasSubstr("role"));
   EXPECT_THAT(RefusedArrival([](auto& arrive) { arrive.set_passing(0); }),
               HasSubstr("passing 0 at the barrier start"));
+  EXPECT_THAT(RefusedArrival([](auto& arrive) { arrive.set_value(std::string(1025, 'v')); }),
+              HasSubstr("bytes of a node's value"));
   EXPECT_THAT(RefusedArrival([](auto& arrive) { AddLeast(arrive, "ps", 0); }),
               HasSubstr("leave it out"));
   EXPECT_THAT(RefusedArrival([](auto& arrive) {
