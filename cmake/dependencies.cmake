@@ -31,6 +31,8 @@ find_library(ONNX_PROTO_LIBRARY onnx_proto REQUIRED)
 add_library(millrace_onnx INTERFACE)
 target_compile_definitions(millrace_onnx INTERFACE ONNX_NAMESPACE=onnx ONNX_ML=1)
 target_link_libraries(millrace_onnx INTERFACE ${ONNX_PROTO_LIBRARY} protobuf::libprotobuf)
+# Where it is missing, collective/ and the examples, which alone use it, are left out.
+find_package(Gloo QUIET)
 if(MILLRACE_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()

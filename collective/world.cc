@@ -1,0 +1,133 @@
+#include "collective/world.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/big_endian.h"
+#include "base/hash.h"
+
+namespace millrace {
+namespace {
+
+// Each gathering but the first follows a change of members, so that many follow one another only
+// where a member never gives its addresses.
+constexpr int kMostGatherings = 100;
+
+// A value: the release that tells who the others are, and where the member waits for each of them.
+struct Invitation {
+  uint64_t release = 0;
+  std::string host;
+  std::vector<uint16_t> ports;  // by position; its own is 0
+};
+
+std::string Encode(const Invitation& invitation) {
+  std::string value = EncodeBigEndian64(invitation.release);
+  value += static_cast<char>(invitation.host.size());
+  value += invitation.host;
+  for (const uint16_t port : invitation.ports) {
+    value += static_cast<char>(port >> 8);
+    value += static_cast<char>(port & 0xff);
+  }
+  return value;
+}
+
+// None: it is none of so many members.
+std::optional<Invitation> Decode(std::string_view value, size_t members) {
+  if (value.size() < 9) return std::nullopt;
+  Invitation invitation;
+  invitation.release = *DecodeBigEndian64(value.substr(0, 8));
+  const size_t host = static_cast<unsigned char>(value[8]);
+  if (value.size() != 9 + host + 2 * members) return std::nullopt;
+  invitation.host = value.substr(9, host);
+  for (size_t i = 9 + host; i < value.size(); i += 2) {
+    const auto high = static_cast<unsigned char>(value[i]);
+    const auto low = static_cast<unsigned char>(value[i + 1]);
+    invitation.ports.push_back(static_cast<uint16_t>(high << 8 | low));
+  }
+  return invitation;
+}
+
+// Before any port is opened.
+Status CheckSize(size_t members) {
+  constexpr size_t kLongestHost = 45;  // an IPv6 address
+  const size_t bytes = 9 + kLongestHost + 2 * members;
+  if (bytes <= kMostGatherBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("a world of ", members, " members: their ports may have ", bytes,
+                   " bytes, and there is room for ", kMostGatherBytes));
+}
+
+std::string InvitationOf(const Mesh& mesh, uint64_t release) {
+  Invitation invitation;
+  invitation.release = release;
+  for (const MeshAddress& address : mesh.addresses()) {
+    if (!address.host.empty()) invitation.host = address.host;
+    invitation.ports.push_back(address.port);
+  }
+  return Encode(invitation);
+}
+
+std::vector<std::string> InstancesOf(const Gathered& gathered) {
+  std::vector<std::string> instances;
+  for (const Gathered::Member& member : gathered.members) instances.push_back(member.instance);
+  return instances;
+}
+
+// Where each member waits for the one at this position; none: not all of them know of `release`.
+std::optional<std::vector<MeshAddress>> AgreedAddresses(const Gathered& gathered, uint64_t release,
+                                                        uint32_t position) {
+  std::vector<MeshAddress> addresses;
+  for (const Gathered::Member& member : gathered.members) {
+    const auto invitation = Decode(member.value, gathered.members.size());
+    if (!invitation || invitation->release != release) return std::nullopt;
+    addresses.push_back({invitation->host, invitation->ports[position]});
+  }
+  return addresses;
+}
+
+}  // namespace
+
+World::World(uint64_t id, std::vector<std::string> instances, std::unique_ptr<Mesh> mesh)
+    : id_(id), tag_(Mix64(id)), instances_(std::move(instances)), mesh_(std::move(mesh)) {}
+
+StatusOr<World> World::Join(const MeshOptions& options, const std::string& instance,
+                            const Gather& gather) {
+  std::string value;
+  std::unique_ptr<Mesh> mesh;  // for those whom `release` has released
+  uint64_t release = 0;
+  for (int i = 0; i < kMostGatherings; ++i) {
+    MILLRACE_ASSIGN_OR_RETURN(const Gathered gathered, gather(value));
+    std::vector<std::string> instances = InstancesOf(gathered);
+    const auto self = std::ranges::find(instances, instance);
+    if (self == instances.end()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the instance ", instance, " is not among those that were gathered"));
+    }
+    const auto position = static_cast<uint32_t>(self - instances.begin());
+    if (mesh != nullptr) {
+      // All see the same. Those who invite all of that release are exactly its members.
+      if (const auto addresses = AgreedAddresses(gathered, release, position); addresses) {
+        MILLRACE_RETURN_IF_ERROR(mesh->Connect(*addresses, gathered.release));
+        return World(gathered.release, std::move(instances), std::move(mesh));
+      }
+    }
+    MILLRACE_RETURN_IF_ERROR(CheckSize(instances.size()));
+    MILLRACE_ASSIGN_OR_RETURN(
+        mesh, Mesh::Listen(options, position, static_cast<uint32_t>(instances.size())));
+    release = gathered.release;
+    value = InvitationOf(*mesh, release);
+  }
+  return absl::FailedPreconditionError(absl::StrCat("the members were gathered ", kMostGatherings,
+                                                    " times, and never did all say where they wait "
+                                                    "for the others"));
+}
+
+uint64_t World::NextTag(uint64_t shape) {
+  tag_ = Mix64(tag_ ^ Mix64(shape));
+  return tag_;
+}
+
+}  // namespace millrace
