@@ -74,8 +74,8 @@ class MasterJob(topology.Job):
 
 
 class OnABroker(topology.OnABroker):
-    def job(self, flags=(), rows=0, **options):
-        name = self.id().rsplit(".", 1)[-1].replace("_", "-")[:60]
+    def job(self, flags=(), rows=0, name=None, **options):
+        name = name or self.id().rsplit(".", 1)[-1].replace("_", "-")[:60]
         folder = self.path / name
         folder.mkdir()
         data = None

@@ -1,0 +1,299 @@
+// A trainer of one's own whose processes train one model together by all-reduce
+// (docs/all-reduce.md).
+//
+// A linear model of rows that are made up. In each round each of --workers logical workers computes
+// the gradient of a batch of its own; which process hosts it is of no importance. All processes add
+// all gradients in the order of the workers and have the same weights afterwards, to the byte,
+// whoever dies, joins or is started again meanwhile.
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/atomic_file.h"
+#include "base/hash.h"
+#include "collective/ordered_all_reduce.h"
+#include "collective/state_sync.h"
+#include "collective/world.h"
+#include "messages/nodes.grpc.pb.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kRole[] = "trainer";
+constexpr char kBarrier[] = "world";
+constexpr std::chrono::milliseconds kSignEvery(500);
+constexpr std::chrono::seconds kCallAgainAfter(10);
+constexpr std::chrono::milliseconds kPause(100);  // before a call is made again
+
+struct Options {
+  std::string master = "127.0.0.1:50001";
+  std::string host = "127.0.0.1";
+  std::string weights_file;
+  uint32_t least = 1;
+  uint32_t workers = 8;
+  uint64_t rounds = 200;
+  uint64_t batch_rows = 64;
+  uint64_t pause_ms = 0;
+};
+
+// ---- the process as a node of the job (docs/nodes.md) ----
+
+class Node {
+ public:
+  explicit Node(const Options& options) : options_(options) {
+    std::random_device random;
+    instance_ = std::to_string(uint64_t{random()} << 32 | random());
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+    stub_ = nodes::Nodes::NewStub(
+        grpc::CreateCustomChannel(options.master, grpc::InsecureChannelCredentials(), arguments));
+  }
+  ~Node() {
+    ends_ = true;
+    if (signs_.joinable()) signs_.join();
+  }
+
+  const std::string& instance() const { return instance_; }
+
+  Status Join() {
+    nodes::JoinRequest request;
+    request.set_role(kRole);
+    request.set_instance(instance_);
+    request.set_address(options_.host);
+    nodes::JoinResponse response;
+    MILLRACE_RETURN_IF_ERROR(Call(&nodes::Nodes::Stub::Join, request, response));
+    signs_ = std::thread([this] {
+      for (; !ends_; std::this_thread::sleep_for(kSignEvery)) SignAndLookForNewcomers();
+    });
+    return absl::OkStatus();
+  }
+
+  Status Leave() {
+    nodes::LeaveRequest request;
+    request.set_instance(instance_);
+    nodes::LeaveResponse response;
+    return Call(&nodes::Nodes::Stub::Leave, request, response);
+  }
+
+  // All who are released from a barrier together form a world.
+  StatusOr<Gathered> Gather(const std::string& value) {
+    nodes::BarrierRequest request;
+    request.set_instance(instance_);
+    request.set_name(kBarrier);
+    request.set_role(kRole);
+    request.set_passing(++passed_);
+    request.set_value(value);
+    if (passed_ == 1) {
+      request.add_least()->set_role(kRole);
+      request.mutable_least(0)->set_nodes(options_.least);
+    }
+    nodes::BarrierResponse response;
+    MILLRACE_RETURN_IF_ERROR(Call(&nodes::Nodes::Stub::Barrier, request, response));
+    Gathered gathered;
+    gathered.release = response.release();
+    for (const nodes::PassedNode& node : response.passed()) {
+      gathered.members.push_back({node.instance(), node.value()});
+    }
+    const std::lock_guard lock(mutex_);
+    members_ = gathered.members;
+    newcomers_ = false;
+    return gathered;
+  }
+
+  // Whether another one has joined since, who waits for the next world.
+  bool HasNewcomers() const { return newcomers_; }
+
+ private:
+  // Until it is answered: by this master or by the next.
+  template <typename Request, typename Response>
+  Status Call(grpc::Status (nodes::Nodes::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                         Response*),
+              const Request& request, Response& response) {
+    while (true) {
+      grpc::ClientContext context;
+      context.set_wait_for_ready(true);
+      context.set_deadline(std::chrono::system_clock::now() + kCallAgainAfter);
+      const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
+      if (status.ok()) return absl::OkStatus();
+      const bool is_away = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                           status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+      if (!is_away || ends_) {
+        return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
+  void SignAndLookForNewcomers() {
+    nodes::SignRequest sign;
+    sign.set_instance(instance_);
+    nodes::SignResponse signed_response;
+    nodes::ListResponse list;
+    // (If this node is dead the next barrier says so.)
+    if (!Call(&nodes::Nodes::Stub::Sign, sign, signed_response).ok()) return;
+    if (!Call(&nodes::Nodes::Stub::List, nodes::ListRequest(), list).ok()) return;
+    const std::lock_guard lock(mutex_);
+    for (const nodes::Node& node : list.nodes()) {
+      if (node.role() != kRole || node.phase() != nodes::Node::LIVE) continue;
+      const auto is_it = [&](const Gathered::Member& member) {
+        return member.instance == node.instance();
+      };
+      if (std::ranges::none_of(members_, is_it)) newcomers_ = true;
+    }
+  }
+
+  const Options options_;
+  std::string instance_;
+  std::unique_ptr<nodes::Nodes::Stub> stub_;
+  uint64_t passed_ = 0;
+  std::mutex mutex_;
+  std::vector<Gathered::Member> members_;  // of the newest world; guarded by mutex_
+  std::atomic<bool> newcomers_ = false;
+  std::atomic<bool> ends_ = false;
+  std::thread signs_;
+};
+
+// ---- the model ----
+
+constexpr size_t kFeatures = 20;
+// What is added up: a gradient, and how many workers' processes know of a newcomer.
+constexpr size_t kNewcomers = kFeatures;
+constexpr size_t kLength = kFeatures + 1;
+
+using Numbers = std::vector<float>;
+
+// The number of a row decides what is in it.
+float FeatureOf(uint64_t row, size_t feature) {
+  return EvenlyFrom(Mix64(row * kFeatures + feature));
+}
+float TargetOf(uint64_t row) {
+  float target = 0.1f * EvenlyFrom(Mix64(~row));  // noise
+  for (size_t i = 0; i < kFeatures; ++i) target += static_cast<float>(i) * FeatureOf(row, i);
+  return target;
+}
+
+Numbers GradientOf(uint64_t first_row, uint64_t rows, const Numbers& weights) {
+  Numbers gradient(kLength, 0.0f);
+  for (uint64_t row = first_row; row < first_row + rows; ++row) {
+    float error = -TargetOf(row);
+    for (size_t i = 0; i < kFeatures; ++i) error += weights[i] * FeatureOf(row, i);
+    for (size_t i = 0; i < kFeatures; ++i) gradient[i] += error * FeatureOf(row, i);
+  }
+  return gradient;
+}
+
+// ---- training ----
+
+class Trainer {
+ public:
+  Trainer(const Options& options, Node& node) : options_(options), node_(node) {}
+
+  Status Run() {
+    while (!is_done_) {
+      MeshOptions mesh;
+      mesh.host = options_.host;
+      StatusOr<World> world = World::Join(
+          mesh, node_.instance(), [this](const std::string& value) { return node_.Gather(value); });
+      const Status status = world.ok() ? TrainIn(*world) : world.status();
+      if (status.ok()) continue;
+      // A member has died, or was too slow: the others go on in another world.
+      if (!absl::IsUnavailable(status)) return status;
+      Say("round " + std::to_string(round_) + " is repeated: " + std::string(status.message()));
+    }
+    return absl::OkStatus();
+  }
+
+  void Say(const std::string& text) const {
+    (void)std::printf("%s\n", text.c_str());
+    (void)std::fflush(stdout);
+  }
+
+  const Numbers& weights() const { return weights_; }
+  uint64_t round() const { return round_; }
+
+ private:
+  // Until all is done, somebody new waits for a world, or this one fails.
+  Status TrainIn(World& world) {
+    MILLRACE_RETURN_IF_ERROR(
+        TakeFurthest(world, round_, std::as_writable_bytes(std::span(weights_))));
+    Say("world " + std::to_string(world.id()) + ": member " + std::to_string(world.position()) +
+        " of " + std::to_string(world.size()) + ", from round " + std::to_string(round_));
+    std::vector<uint32_t> owners(options_.workers);
+    for (uint32_t w = 0; w < options_.workers; ++w) owners[w] = w % world.size();
+    OrderedAllReduce all_reduce(world, owners, kLength);
+    bool has_newcomers = false;
+    while (round_ < options_.rounds && !has_newcomers) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(options_.pause_ms));
+      std::vector<Numbers> gradients;
+      std::vector<Contribution> own;
+      gradients.reserve(options_.workers);
+      for (uint32_t w = world.position(); w < options_.workers; w += world.size()) {
+        const uint64_t batch = round_ * options_.workers + w;
+        gradients.push_back(GradientOf(batch * options_.batch_rows, options_.batch_rows, weights_));
+        gradients.back()[kNewcomers] = node_.HasNewcomers() ? 1.0f : 0.0f;
+        own.push_back({w, gradients.back()});
+      }
+      Numbers sum(kLength);
+      MILLRACE_RETURN_IF_ERROR(all_reduce.Run(own, sum));
+      const float rows = static_cast<float>(options_.workers * options_.batch_rows);
+      for (size_t i = 0; i < kFeatures; ++i) weights_[i] -= sum[i] / rows;
+      ++round_;
+      has_newcomers = sum[kNewcomers] > 0;  // so all know it after the same round
+    }
+    is_done_ = !has_newcomers && round_ == options_.rounds;
+    return absl::OkStatus();
+  }
+
+  const Options& options_;
+  Node& node_;
+  Numbers weights_ = Numbers(kFeatures, 0.0f);
+  uint64_t round_ = 0;  // of these weights
+  bool is_done_ = false;
+};
+
+Status Run(const Options& options) {
+  Node node(options);
+  Trainer trainer(options, node);
+  trainer.Say("instance " + node.instance());
+  MILLRACE_RETURN_IF_ERROR(node.Join());
+  MILLRACE_RETURN_IF_ERROR(trainer.Run());
+  if (!options.weights_file.empty()) {
+    const std::string_view bytes(reinterpret_cast<const char*>(trainer.weights().data()),
+                                 trainer.weights().size() * sizeof(float));
+    MILLRACE_RETURN_IF_ERROR(WriteAtomicFile(options.weights_file, bytes));
+  }
+  trainer.Say("ends after round " + std::to_string(trainer.round()));
+  return node.Leave();
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  millrace::Options options;
+  CLI::App app("Trains a linear model together with others by all-reduce (docs/all-reduce.md).");
+  app.add_option("--master", options.master, "MasterApp --master-address");
+  app.add_option("--host", options.host, "an address of this machine that the others reach");
+  app.add_option("--least", options.least, "so many processes begin together");
+  app.add_option("--workers", options.workers, "logical workers; the result depends on them");
+  app.add_option("--rounds", options.rounds, "rounds");
+  app.add_option("--batch-rows", options.batch_rows, "rows of a worker in a round");
+  app.add_option("--pause-ms", options.pause_ms, "waits in each round, so that one can look on");
+  app.add_option("--weights-file", options.weights_file, "gets the weights: floats, as in memory");
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = millrace::Run(options);
+  if (status.ok()) return 0;
+  (void)std::fprintf(stderr, "gloo_trainer: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
