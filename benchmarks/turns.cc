@@ -12,27 +12,28 @@
 namespace millrace {
 namespace {
 
-double CpuSecondsOf(clockid_t clock) {
+double SecondsBy(clockid_t clock) {
   timespec time;
   MILLRACE_CHECK(clock_gettime(clock, &time) == 0);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Not the wall's time, so that a busy machine disturbs less.
-double CpuSeconds(bool of_other_threads) {
-  const double own = CpuSecondsOf(CLOCK_THREAD_CPUTIME_ID);
-  return of_other_threads ? CpuSecondsOf(CLOCK_PROCESS_CPUTIME_ID) - own : own;
+// Not the wall's time where it is possible, so that a busy machine disturbs less.
+double SecondsOf(const Comparison& of) {
+  if (of.by_the_wall) return SecondsBy(CLOCK_MONOTONIC);
+  const double own = SecondsBy(CLOCK_THREAD_CPUTIME_ID);
+  return of.of_other_threads ? SecondsBy(CLOCK_PROCESS_CPUTIME_ID) - own : own;
 }
 
 double MeasureRate(const std::function<double()>& work, const Comparison& of, double seconds) {
-  const double start = CpuSeconds(of.of_other_threads);
+  const double start = SecondsOf(of);
   double passed = 0;
   double done = 0;
   double result = 0;
   while (passed < seconds) {
     result += work();
     done += of.items;
-    passed = CpuSeconds(of.of_other_threads) - start;
+    passed = SecondsOf(of) - start;
   }
   MILLRACE_CHECK(std::isfinite(result));  // also keeps the compiler from dropping the work
   return done / passed;
