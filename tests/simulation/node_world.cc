@@ -222,6 +222,9 @@ class NodeWorld {
   }
 
   void CheckRank(const SimulatedNode& node) {
+    // One that is told late is dead by now, perhaps, and another has its rank.
+    const NodeReferee::Node* self = newest_referee_.Find(node.instance);
+    if (self == nullptr || !self->lives) return;
     for (const SimulatedNode& other : nodes_) {
       const NodeReferee::Node* known = newest_referee_.Find(other.instance);
       const bool lives = other.has_joined && known != nullptr && known->lives;
