@@ -28,6 +28,7 @@
 #include "processors/master_processor.h"
 #include "topics/control_codec.h"
 #include "topics/master_topics.h"
+#include "topics/plan_codec.h"
 
 namespace millrace {
 namespace {
@@ -39,7 +40,6 @@ constexpr int kMostMasterClients = 10;  // of the clients, without a transaction
 constexpr seconds kTickEvery(1);
 constexpr seconds kDeleteEvery(60);
 constexpr char kStateKey[] = "state";
-constexpr char kProcessKey[] = "process:";
 constexpr size_t kMostPathBytes = 4096;
 constexpr seconds kMasterAnswers(10);  // or no master runs
 constexpr seconds kBetweenReads(1);
@@ -329,7 +329,7 @@ bool Master::IsCommitted() const {
 
 bool Master::HaveProcessesChanged() const {
   return std::ranges::any_of(
-      pending_, [](const auto& change) { return change.first.starts_with(kProcessKey); });
+      pending_, [](const auto& change) { return change.first.starts_with(kPlanProcessKey); });
 }
 
 Status Master::WriteWhatIsNew(bool has_looked) {

@@ -3,24 +3,18 @@
 #include "base/check.h"
 #include "base/printable.h"
 #include "topics/control_codec.h"
-#include "topics/frame.h"
-#include "topics/message_codec.h"
+#include "topics/plan_codec.h"
 #include "topics/process_name.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::string_view kStateKey = "state";
-constexpr std::string_view kProcessKey = "process:";
 constexpr std::string_view kTaskSetKey = "task-set:";
 constexpr std::string_view kTaskKey = "task:";
 constexpr std::string_view kMemberKey = "member:";
 constexpr std::string_view kBarrierKey = "barrier:";
 constexpr int64_t kMostOffset = int64_t{1} << 62;
-
-std::string PlanKeyOf(const ProcessName& process) {
-  return std::string(kProcessKey) + ToText(process);
-}
 
 std::string PlanKeyOf(const TaskManager::Key& task) {
   return std::string(kTaskKey) + std::to_string(task.first) + ":" + task.second;
@@ -28,19 +22,6 @@ std::string PlanKeyOf(const TaskManager::Key& task) {
 
 std::string PlanKeyOf(const MemberState& member) {
   return std::string(kMemberKey) + member.role() + ":" + std::to_string(member.rank());
-}
-
-std::string PlanValueOf(const google::protobuf::MessageLite& message) {
-  std::string value = WholeFrameHeader();
-  MILLRACE_CHECK(message.AppendToString(&value) && value.size() <= kMaxFrameBytes);
-  return value;
-}
-
-Status ReadPlanValue(std::string_view value, google::protobuf::MessageLite& message) {
-  MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
-  if (frame.is_chunk)
-    return absl::InvalidArgumentError("a part of a message, which is never split");
-  return ParseMessage(frame.body, message);
 }
 
 // A master that begins with less than all of it would start what runs already.
@@ -76,43 +57,43 @@ struct PlanContent {
   // The key that the record should have. InvalidArgument: it is no such record.
   StatusOr<std::string> Take(const std::string& key, const std::string& value) {
     if (key == kStateKey) {
-      MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, state));
+      MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, state));
       has_state = true;
       return key;
     }
     if (key.starts_with(kTaskSetKey)) {
       TaskSetState set;
-      MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, set));
+      MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, set));
       const std::string name = set.spec().name();
       sets[name] = std::move(set);
       return std::string(kTaskSetKey) + name;
     }
     if (key.starts_with(kTaskKey)) {
       TaskState task;
-      MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, task));
+      MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, task));
       const TaskManager::Key place(task.number(), task.set());
       tasks[place] = std::move(task);
       return PlanKeyOf(place);
     }
     if (key.starts_with(kMemberKey)) {
       MemberState member;
-      MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, member));
+      MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, member));
       std::string own_key = PlanKeyOf(member);
       members[Membership::KeyOf(member)] = std::move(member);
       return own_key;
     }
     if (key.starts_with(kBarrierKey)) {
       BarrierState barrier;
-      MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, barrier));
+      MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, barrier));
       const std::string name = barrier.name();
       barriers[name] = std::move(barrier);
       return std::string(kBarrierKey) + name;
     }
     ProcessState process;
-    MILLRACE_RETURN_IF_ERROR(ReadPlanValue(value, process));
+    MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, process));
     const ProcessName name = process.process();
     processes[ProcessTable::KeyOf(name)] = std::move(process);
-    return PlanKeyOf(name);
+    return ProcessPlanKey(name);
   }
 };
 
@@ -227,20 +208,20 @@ std::vector<std::pair<std::string, std::optional<std::string>>> MasterProcessor:
     name.set_rank(key.second);
     const auto process = table_.processes().find(key);
     std::optional<std::string> value;
-    if (process != table_.processes().end()) value = PlanValueOf(process->second);
-    changes.emplace_back(PlanKeyOf(name), std::move(value));
+    if (process != table_.processes().end()) value = EncodePlanValue(process->second);
+    changes.emplace_back(ProcessPlanKey(name), std::move(value));
   }
   for (const std::string& name : tasks_.TakeChangedSets()) {
-    changes.emplace_back(std::string(kTaskSetKey) + name, PlanValueOf(tasks_.sets().at(name)));
+    changes.emplace_back(std::string(kTaskSetKey) + name, EncodePlanValue(tasks_.sets().at(name)));
   }
   for (const TaskManager::Key& key : tasks_.TakeChangedTasks()) {
     const auto task = tasks_.tasks().find(key);
     std::optional<std::string> value;
-    if (task != tasks_.tasks().end()) value = PlanValueOf(task->second);
+    if (task != tasks_.tasks().end()) value = EncodePlanValue(task->second);
     changes.emplace_back(PlanKeyOf(key), std::move(value));
   }
   AddNodeChanges(changes);
-  if (std::exchange(changed_, false)) changes.emplace_back(kStateKey, PlanValueOf(state()));
+  if (std::exchange(changed_, false)) changes.emplace_back(kStateKey, EncodePlanValue(state()));
   return changes;
 }
 
@@ -248,12 +229,12 @@ void MasterProcessor::AddNodeChanges(
     std::vector<std::pair<std::string, std::optional<std::string>>>& changes) {
   for (const Membership::Key& key : nodes_.TakeChangedMembers()) {
     const MemberState& member = nodes_.members().members().at(key);
-    changes.emplace_back(PlanKeyOf(member), PlanValueOf(member));
+    changes.emplace_back(PlanKeyOf(member), EncodePlanValue(member));
   }
   for (const std::string& name : nodes_.TakeChangedBarriers()) {
     std::optional<std::string> value;
     if (nodes_.barriers().barriers().contains(name)) {
-      value = PlanValueOf(nodes_.barriers().StateOf(name));
+      value = EncodePlanValue(nodes_.barriers().StateOf(name));
     }
     changes.emplace_back(std::string(kBarrierKey) + name, std::move(value));
   }

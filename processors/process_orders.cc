@@ -4,9 +4,11 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/printable.h"
+#include "topics/control_codec.h"
 
 namespace millrace {
 namespace {
@@ -16,6 +18,7 @@ using Sightings = std::map<std::pair<Key, uint64_t>, const ProcessReport*>;
 
 // Printed, a byte may take four.
 constexpr size_t kMostDetailShown = 1'000;
+constexpr std::string_view kIncarnation = "{incarnation}";
 
 Sightings IndexOf(const std::vector<ProcessReport>& seen) {
   Sightings index;
@@ -44,7 +47,9 @@ ProcessOrder StartOf(const ProcessState& process) {
   order.set_kind(ProcessOrder::START);
   *order.mutable_process() = process.process();
   order.set_incarnation(process.incarnation());
-  *order.mutable_command() = process.command();
+  for (const std::string& argument : process.command()) {
+    order.add_command(WithNumber(argument, kIncarnation, process.incarnation()));
+  }
   return order;
 }
 

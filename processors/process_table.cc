@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "processors/worker_hosts.h"
 #include "topics/control_codec.h"
 
 namespace millrace {
@@ -223,6 +224,7 @@ void ProcessTable::Settle() {
   } else {
     StopLowest();
   }
+  HostWorkers();
   EndIfOver();
   MILLRACE_CHECK(Check().ok());
 }
@@ -344,6 +346,40 @@ void ProcessTable::StopLowest() {
     if (IsToRun(process.phase()) && PriorityOf(key) == lowest) {
       Move(process, ProcessEvent::kMustStop);
     }
+  }
+}
+
+bool ProcessTable::MayHost(const ProcessState& process) const {
+  const ProcessGroup* const group = GroupOf(KeyOf(process.process()));
+  return process.phase() == ProcessState::RUNNING && group != nullptr &&
+         group->logical_workers() > 0;
+}
+
+void ProcessTable::HostWorkers() {
+  const ProcessGroup* group = nullptr;
+  std::vector<WorkerHost> hosts;
+  for (auto& [key, process] : processes_) {
+    if (MayHost(process)) {
+      group = GroupOf(key);
+      hosts.push_back({key.second,
+                       ticks_ - process.phase_since_tick(),
+                       {process.workers().begin(), process.workers().end()}});
+      // Of a plan that had more.
+      std::erase_if(hosts.back().workers,
+                    [&](uint32_t worker) { return worker >= group->logical_workers(); });
+    } else if (!process.workers().empty()) {
+      process.clear_workers();
+      changed_.insert(key);
+    }
+  }
+  if (group == nullptr) return;
+  AssignWorkers(group->logical_workers(), group->count(), hosts);
+  for (const WorkerHost& host : hosts) {
+    const Key key(group->name(), host.rank);
+    auto& workers = *processes_.at(key).mutable_workers();
+    if (std::ranges::equal(workers, host.workers)) continue;
+    workers.Assign(host.workers.begin(), host.workers.end());
+    changed_.insert(key);
   }
 }
 

@@ -24,6 +24,9 @@ namespace millrace {
 // takes the slot of the running one of the lowest priority below its own (of these the last by
 // name): that one is stopped, and waits. It does not count as a failure.
 //
+// The logical workers of the group that has them are given to its processes in RUNNING
+// (worker_hosts.h), to which of them follows from this state alone, too.
+//
 // A job that is stopped, or has failed, stops the processes of the lowest priority first, and those
 // of the next only when they are gone.
 class ProcessTable {
@@ -89,6 +92,8 @@ class ProcessTable {
   void StopSurplus();
   void StartWaiting();
   void StopLowest();
+  void HostWorkers();
+  bool MayHost(const ProcessState& process) const;
   void EndIfOver();
   // Of those in STARTING and RUNNING; null: none is below.
   ProcessState* LowestBelow(int64_t priority);
@@ -100,6 +105,7 @@ class ProcessTable {
   Status Check() const;
   Status CheckJob() const;
   Status CheckProcess(const Key& key, const ProcessState& process) const;
+  Status CheckWorkers() const;
 
   MasterState::Phase phase_ = MasterState::IDLE;
   ProcessPlan plan_;

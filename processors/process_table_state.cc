@@ -1,4 +1,5 @@
 // ProcessTable's state to and from the messages that `plan` has, and what always holds of it.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -94,6 +95,25 @@ Status ProcessTable::Check() const {
   if (wanted != planned) return BadTable("processes of the plan are missing");
   if (plan_.slots() > 0 && Count(IsToRun) > plan_.slots()) {
     return BadTable("more processes are to run than slots are there");
+  }
+  return CheckWorkers();
+}
+
+Status ProcessTable::CheckWorkers() const {
+  std::set<uint32_t> hosted;
+  for (const auto& [key, process] : processes_) {
+    if (process.workers().empty()) continue;
+    const std::string name = ToText(process.process());
+    if (!MayHost(process)) return BadTable(name + " hosts workers, but does not run for that");
+    for (const uint32_t worker : process.workers()) {
+      if (worker >= GroupOf(key)->logical_workers()) {
+        return BadTable(name + " hosts a worker that the job does not have");
+      }
+      if (!hosted.insert(worker).second) return BadTable(name + " hosts a worker of another");
+    }
+    if (!std::ranges::is_sorted(process.workers())) {
+      return BadTable("the workers of " + name + " are not in their order");
+    }
   }
   return absl::OkStatus();
 }

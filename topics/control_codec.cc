@@ -9,6 +9,7 @@
 #include "topics/message_codec.h"
 #include "topics/node_codec.h"
 #include "topics/task_codec.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -50,6 +51,8 @@ Status CheckGroup(const ProcessGroup& group) {
                       " allows no failures (most_failures 0): the first failure is the least "
                       "that can be final");
   }
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("logical workers of the group " + group.name() + ":",
+                                       group.logical_workers(), kMostWorkers));
   return CheckCommand(group);
 }
 
@@ -115,13 +118,21 @@ Status CheckPlan(const ProcessPlan& plan) {
   if (plan.groups().empty()) return BadControl("a plan without a process: stop the job instead");
   uint64_t processes = 0;
   uint64_t least = 0;
+  std::string with_workers;
   std::set<std::string> names;
   for (const ProcessGroup& group : plan.groups()) {
     MILLRACE_RETURN_IF_ERROR(CheckGroup(group));
     processes += group.count();
     least += group.least();
-    if (names.insert(group.name()).second) continue;
-    return BadControl("a plan that has the group " + group.name() + " twice");
+    if (!names.insert(group.name()).second) {
+      return BadControl("a plan that has the group " + group.name() + " twice");
+    }
+    if (group.logical_workers() == 0) continue;
+    if (!with_workers.empty()) {
+      return BadControl("a plan that gives logical workers to two groups, " + with_workers +
+                        " and " + group.name());
+    }
+    with_workers = group.name();
   }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("processes:", processes, kMostProcesses));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the plan:", plan.ByteSizeLong(), kMostPlanBytes));
@@ -140,15 +151,20 @@ Status CheckProcessEnd(const ProcessEnd& end) {
 }
 
 std::vector<std::string> CommandOf(const ProcessGroup& group, uint32_t rank) {
-  std::vector<std::string> command(group.command().begin(), group.command().end());
-  const std::string digits = std::to_string(rank);
-  for (std::string& argument : command) {
-    for (size_t at = argument.find(kRank); at != std::string::npos;
-         at = argument.find(kRank, at + digits.size())) {
-      argument.replace(at, kRank.size(), digits);
-    }
+  std::vector<std::string> command;
+  for (const std::string& argument : group.command()) {
+    command.push_back(WithNumber(argument, kRank, rank));
   }
   return command;
+}
+
+std::string WithNumber(std::string text, std::string_view placeholder, uint64_t number) {
+  const std::string digits = std::to_string(number);
+  for (size_t at = text.find(placeholder); at != std::string::npos;
+       at = text.find(placeholder, at + digits.size())) {
+    text.replace(at, placeholder.size(), digits);
+  }
+  return text;
 }
 
 std::string EncodeControl(const ControlRecord& record) {

@@ -18,15 +18,18 @@ inline constexpr size_t kMostPlanBytes = 262'144;
 inline constexpr size_t kMostEndDetailBytes = 4'096;
 
 // InvalidArgument, which says what is wrong and where: a plan without a group, a group twice, a
-// name, a count (1 to kMostProcesses in all), a command, `least`, most_failures or slots that
-// cannot be; or so few slots that a group of which the job needs processes would wait for ever: who
-// starts before it is not known to end.
+// name, a count (1 to kMostProcesses in all), a command, `least`, most_failures, logical_workers or
+// slots that cannot be; or so few slots that a group of which the job needs processes would wait
+// for ever: who starts before it is not known to end.
 Status CheckPlan(const ProcessPlan& plan);
 // InvalidArgument: another cause than those that are known, or a detail that is too long.
 Status CheckProcessEnd(const ProcessEnd& end);
 
-// The command of the process of that rank: "{rank}" replaced.
+// The command of the process of that rank: "{rank}" replaced. ("{incarnation}" is in an order for
+// it only.)
 std::vector<std::string> CommandOf(const ProcessGroup& group, uint32_t rank);
+// The text with each `placeholder` replaced by the number.
+std::string WithNumber(std::string text, std::string_view placeholder, uint64_t number);
 
 // The value of a record of `control`, which is never split. REQUIRES a plan that CheckPlan takes,
 // or none.

@@ -1,4 +1,5 @@
-// The topics of a job's master (docs/master.md). Only MasterApp creates, reads and writes them.
+// The topics of a job's master (docs/master.md). MasterApp creates, reads and writes them;
+// WorkerApp reads `plan`.
 #pragma once
 
 #include <string>

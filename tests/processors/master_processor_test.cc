@@ -97,6 +97,7 @@ ProcessPlan RandomPlan(std::mt19937& random) {
     group.set_least(Below(random, group.count() + 1));
     if (random() % 2 == 0) group.set_most_failures(1 + Below(random, 4));
     if (random() % 3 == 0) group.add_command("--other");
+    if (group.name() == "worker") group.set_logical_workers(Below(random, 8));
     *plan.add_groups() = group;
   }
   plan.set_slots(Below(random, 8));
@@ -346,7 +347,9 @@ TEST(MasterProcessor, MakesRecordsOfReportsThatItFoldsItself) {
 
 Plan SomePlan() {
   MasterProcessor master(kEpoch);
-  master.Fold(0, Record(PlanOf({Group("server", 1, 3), Group("worker", 3, 1, 1)}, 3)));
+  ProcessGroup workers = Group("worker", 3, 1, 1);
+  workers.set_logical_workers(2);
+  master.Fold(0, Record(PlanOf({Group("server", 1, 3), workers}, 3)));
   master.Fold(1, Record(Runs("worker-0", 2)));
   master.Fold(2, Record(Ends("worker-1", 3, Exit(1))));
   Plan plan;
@@ -417,6 +420,12 @@ TEST(MasterProcessor, RefusesAPlanThatContradictsItself) {
   EXPECT_THAT(worker([](ProcessState& p) { p.set_failures(UINT32_MAX); }), HasSubstr("failures"));
   EXPECT_THAT(worker([](ProcessState& p) { p.mutable_process()->set_rank(2); }),
               HasSubstr("another name"));
+  EXPECT_THAT(worker([](ProcessState& p) { p.add_workers(2); }), HasSubstr("does not have"));
+  EXPECT_THAT(worker([](ProcessState& p) { p.add_workers(1); }), HasSubstr("of another"));
+  EXPECT_THAT(worker([](ProcessState& p) { p.mutable_workers()->SwapElements(0, 1); }),
+              HasSubstr("order"));
+  EXPECT_THAT(worker([](ProcessState& p) { p.set_phase(ProcessState::STOPPING); }),
+              HasSubstr("hosts workers"));
 }
 
 // Whatever stands in the topic: it is refused, or the master goes on without a broken invariant.

@@ -49,6 +49,19 @@ TEST(ProcessOrders, StartTheHigherPriorityFirst) {
   EXPECT_THAT(orders[3].command(), ElementsAre("/bin/worker", "--rank=1"));
 }
 
+TEST(ProcessOrders, TellAProcessTheNumberOfItsStart) {
+  ProcessGroup group = Group("worker", 1, 1);
+  group.add_command("--self=worker-{rank}:{incarnation}");
+  TestedTable job(PlanOf({group}));
+  const auto told = [&job] { return OrdersOf(job.table, {}).at(0).command(2); };
+  EXPECT_EQ(told(), "--self=worker-0:1");
+  job.End("worker-0", Signal(9));
+  job.Ticks(1);
+  EXPECT_EQ(told(), "--self=worker-0:2");
+  job.Apply(PlanOf({group}));
+  EXPECT_EQ(told(), "--self=worker-0:2") << "its command is still that of the plan";
+}
+
 TEST(ProcessOrders, AreRepeatedUntilTheLauncherHasSeenThem) {
   const TestedTable job(Job());
   EXPECT_THAT(Texts(OrdersOf(job.table, {Runs("server-0", 1), Ends("worker-0", 3, Exit(0))})),

@@ -26,6 +26,8 @@ enum class MasterError {
   kLauncherForgets,      // an incarnation that was forgotten may be started again
   kStopsOnlyWhatRuns,    // a launcher that stops nothing that was not started yet
   kStartsWhatIsThere,    // a launcher that starts an incarnation as often as it is told to
+  kForgetsALogicalWorker,
+  kReadsThePlanOnce,  // a WorkerApp that keeps the workers that it was given first
 };
 
 // As launcher.h says. It has no log and no master; a violated promise is kept in violation().

@@ -51,6 +51,7 @@ constexpr std::string_view kHappensToMasters[] = {
     "stop of what was not started, by an older master",
     "transaction aborted",
     "unusable record",
+    "worker moved between living processes",
 };
 
 SeedOutcome RunMasters(uint64_t seed) { return RunMasterSeed(seed); }
@@ -81,6 +82,8 @@ constexpr Planted<MasterError> kPlantedInMaster[] = {
     {MasterError::kLauncherForgets, "ALauncherThatStartsWhatIsForgotten", 500},
     {MasterError::kStopsOnlyWhatRuns, "ALauncherThatStopsOnlyWhatRuns", 100},
     {MasterError::kStartsWhatIsThere, "ALauncherThatStartsWhatIsThere", 100},
+    {MasterError::kForgetsALogicalWorker, "ALogicalWorkerThatNobodyHosts", 100},
+    {MasterError::kReadsThePlanOnce, "AWorkerAppThatDoesNotFollowThePlan", 100},
 };
 
 INSTANTIATE_TEST_SUITE_P(Planted, MasterSimulationNotices, testing::ValuesIn(kPlantedInMaster),

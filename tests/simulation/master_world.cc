@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "processors/master_processor.h"
+#include "tests/simulation/master_misreading.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/simulated_plan.h"
+#include "tests/simulation/worker_apps.h"
 #include "topics/control_codec.h"
 
 namespace millrace::simulation {
@@ -21,12 +23,6 @@ constexpr uint64_t kTroubledTurns = 400;
 // Longer than the longest back-off: then nothing is to come any more.
 constexpr uint64_t kQuietTicks = ProcessTable::kMostBackOff + 3;
 constexpr uint64_t kMostQuietTurns = 30'000;
-
-bool IsFailure(const ProcessEnd& end) {
-  return (end.cause() == ProcessEnd::EXITED && end.code() == 1) ||
-         (end.cause() == ProcessEnd::SIGNALED && end.code() == 11) ||
-         end.cause() == ProcessEnd::OUT_OF_MEMORY;
-}
 
 // One step of a master at a time: it may be killed, or be overtaken, before each.
 struct SimulatedMaster {
@@ -48,7 +44,11 @@ struct SimulatedMaster {
 class MasterWorld {
  public:
   MasterWorld(uint64_t seed, MasterError error)
-      : random_(seed), error_(error), machine_(error), slots_are_fixed_(random_.Chance(0.6)) {
+      : random_(seed),
+        error_(error),
+        machine_(error),
+        worker_apps_(error),
+        slots_are_fixed_(random_.Chance(0.6)) {
     slots_ = random_.Chance(0.4) ? 0 : static_cast<uint32_t>(random_.Between(3, 6));
     may_end_ = random_.Chance(0.5);
   }
@@ -123,7 +123,11 @@ class MasterWorld {
     // A worker must fit beside all servers and a producer.
     add("server", random_.Between(1, slots_ == 3 ? 1 : 2), 3, 1);
     if (random_.Chance(0.5)) add("producer", 1, 2, 1);
-    if (random_.Chance(0.9)) add("worker", random_.Between(1, 3), 1, 1);
+    if (random_.Chance(0.9)) {
+      add("worker", random_.Between(1, 3), 1, 1);
+      ProcessGroup& workers = *plan.mutable_groups(plan.groups_size() - 1);
+      workers.set_logical_workers(static_cast<uint32_t>(random_.Between(0, 7)));
+    }
     plan.set_slots(slots_);
     if (!CheckPlan(plan).ok()) Violate("a plan that was drawn is refused");
     return plan;
@@ -268,33 +272,8 @@ class MasterWorld {
 
   void FoldInto(MasterProcessor& processor, size_t offset) {
     if (const std::optional<std::string>& value = control_[offset]; value) {
-      processor.Fold(Offset(offset), AsMisread(processor, *value));
+      processor.Fold(Offset(offset), AsMisread(error_, processor, *value));
     }
-  }
-
-  // What a fold with the planted error makes of a record.
-  std::string AsMisread(const MasterProcessor& processor, const std::string& value) const {
-    StatusOr<ControlRecord> record = DecodeControl(value, kMasterEpoch);
-    if (!record.ok()) return value;
-    if (error_ == MasterError::kIgnoresSlots && record->has_plan()) {
-      record->mutable_plan()->clear_slots();
-      return EncodeControl(*record);
-    }
-    if (!record->has_report()) return value;
-    ProcessReport& report = *record->mutable_report();
-    if (error_ == MasterError::kCountsOldReports) {
-      for (const ProcessState& process : processor.processes()) {
-        if (ToText(process.process()) != ToText(report.process())) continue;
-        report.set_incarnation(std::max(report.incarnation(), process.incarnation()));
-      }
-      return EncodeControl(*record);
-    }
-    if (error_ == MasterError::kForgetsBackOff && IsFailure(report.end())) {
-      report.mutable_end()->set_cause(ProcessEnd::SIGNALED);
-      report.mutable_end()->set_code(9);
-      return EncodeControl(*record);
-    }
-    return value;
   }
 
   // Its records for `control`: none while some of its own are still to be folded.
@@ -349,6 +328,7 @@ class MasterWorld {
     }
     WriteTo(plan_, master.changes);
     NoteChanges(master.changes);
+    worker_apps_.Read(master.changes, machine_.Running());
     master.changes.clear();
     master.first_plan.reset();
     for (const ControlRecord& record : records) Append(EncodeControl(record));
@@ -488,6 +468,7 @@ class MasterWorld {
       return CheckEnds();
     }
     CheckWantedRun(state, running);
+    CheckHosts(lives);
     CheckEnds();
   }
 
@@ -503,8 +484,10 @@ class MasterWorld {
     if (state.phase() != MasterState::ACTIVE) return Violate("it was to run, and does not");
     ProcessPlan wanted = wish_->plan();
     ProcessPlan present = state.plan();
-    wanted.clear_slots();
-    present.clear_slots();
+    for (ProcessPlan* plan : {&wanted, &present}) {  // which planted errors misread
+      plan->clear_slots();
+      for (ProcessGroup& group : *plan->mutable_groups()) group.clear_logical_workers();
+    }
     if (wanted.SerializeAsString() != present.SerializeAsString()) Violate("it runs another plan");
   }
 
@@ -540,6 +523,16 @@ class MasterWorld {
     if (*highest_that_waits > *lowest_that_runs) Violate("the lower priority has the slot");
   }
 
+  void CheckHosts(const std::vector<MasterMachine::Life*>& running) {
+    if (worker_apps_.has_seen_move()) Cover("worker moved between living processes");
+    if (!wish_ || !wish_->has_plan()) return;
+    for (const ProcessGroup& group : wish_->plan().groups()) {
+      if (group.logical_workers() == 0) continue;
+      const std::string wrong = worker_apps_.WhatIsWrong(group.logical_workers(), running);
+      if (!wrong.empty()) Violate(wrong);
+    }
+  }
+
   ProcessState::Phase PhaseOf(const std::string& name) const {
     for (const ProcessState& process : referee_.processes()) {
       if (ToText(process.process()) == name) return process.phase();
@@ -563,6 +556,7 @@ class MasterWorld {
   const MasterError error_;
   SeedOutcome outcome_;
   MasterMachine machine_;
+  WorkerApps worker_apps_;
   const bool slots_are_fixed_;
   uint32_t slots_ = 0;
   bool may_end_ = false;

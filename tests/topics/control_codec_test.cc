@@ -53,6 +53,13 @@ TEST(ProcessPlan, IsCheckedBeforeItIsUsed) {
   EXPECT_THAT(WhyNot([](P&, G& g) { g.set_count(999); }), HasSubstr("processes: 1001"));
   EXPECT_THAT(WhyNot([](P&, G& g) { g.set_least(3); }), HasSubstr("needs 3 processes (least)"));
   EXPECT_THAT(WhyNot([](P&, G& g) { g.set_most_failures(0); }), HasSubstr("most_failures 0"));
+  EXPECT_THAT(WhyNot([](P&, G& g) { g.set_logical_workers(10'001); }),
+              HasSubstr("logical workers of the group worker: 10001"));
+  EXPECT_THAT(WhyNot([](P& p, G& g) {
+                p.mutable_groups(0)->set_logical_workers(1);
+                g.set_logical_workers(1);
+              }),
+              HasSubstr("to two groups, server and worker"));
   EXPECT_THAT(WhyNot([](P&, G& g) { g.clear_command(); }), HasSubstr("worker is empty"));
   EXPECT_THAT(WhyNot([](P&, G& g) { g.set_command(0, ""); }), HasSubstr("worker is empty"));
   EXPECT_THAT(WhyNot([](P&, G& g) { g.add_command(std::string(1, '\0')); }), HasSubstr("byte 0"));

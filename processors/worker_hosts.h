@@ -1,0 +1,31 @@
+// Which processes host which logical workers, as a master's plan has it. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace millrace {
+
+// A process that runs.
+struct WorkerHost {
+  uint32_t rank = 0;                // of its group, each once
+  uint64_t ticks = 0;               // for which it has run
+  std::vector<uint32_t> workers{};  // ascending
+};
+
+// A process that has begun to run is not ready at once: it has to log in, and to read the job's
+// settings. Until then a worker does better where it is.
+inline constexpr uint64_t kReadyTicks = 3;
+
+// Gives the logical workers [0, workers) to the hosts. Those that none has go to hosts that are
+// ready, the one with the fewest first; while none is ready, to all. Then, while the host with the
+// most has two more than another, one goes from it to that one, if that one is ready or has run for
+// as long. So the counts differ by one at most when all are ready; no worker moves that need not,
+// and where nothing changes a second call does nothing. Of those that could move, worker W goes to
+// the host of the rank W % processes, its home, where its files may be.
+//
+// REQUIRES: hosts by rank, below `processes`; each worker is below `workers`, at one host at most.
+// No hosts: nobody has the workers.
+void AssignWorkers(uint32_t workers, uint32_t processes, std::vector<WorkerHost>& hosts);
+
+}  // namespace millrace

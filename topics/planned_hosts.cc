@@ -1,0 +1,64 @@
+#include "topics/planned_hosts.h"
+
+#include <charconv>
+#include <utility>
+
+#include "topics/plan_codec.h"
+#include "topics/process_name.h"
+
+namespace millrace {
+
+StatusOr<Incarnation> Incarnation::Parse(std::string_view text) {
+  const auto bad = [&](const std::string& why) {
+    return absl::InvalidArgumentError("give PROCESS:INCARNATION, worker-0:1 say; " + why);
+  };
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return bad("there is no colon");
+  Incarnation incarnation;
+  incarnation.process = std::string(text.substr(0, colon));
+  const StatusOr<ProcessName> name = ParseProcessName(incarnation.process);
+  if (!name.ok()) return bad(std::string(name.status().message()));
+  const std::string_view digits = text.substr(colon + 1);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), incarnation.number);
+  if (error != std::errc() || end != digits.data() + digits.size() || incarnation.number == 0) {
+    return bad("the incarnation is a number from 1");
+  }
+  return incarnation;
+}
+
+void PlannedHosts::Take(std::string_view key, std::string_view value) {
+  if (!key.starts_with(kPlanProcessKey)) return;
+  const std::string_view name = key.substr(kPlanProcessKey.size());
+  if (value.data() == nullptr) {
+    if (const auto found = processes_.find(name); found != processes_.end()) {
+      processes_.erase(found);
+    }
+    return;
+  }
+  ProcessState process;
+  if (!DecodePlanValue(value, process).ok()) return;
+  process.clear_command();
+  processes_.insert_or_assign(std::string(name), std::move(process));
+}
+
+std::set<int32_t> PlannedHosts::WorkersOf(const Incarnation& incarnation) const {
+  const auto found = processes_.find(incarnation.process);
+  if (found == processes_.end() || found->second.incarnation() != incarnation.number) return {};
+  return {found->second.workers().begin(), found->second.workers().end()};
+}
+
+bool PlannedHosts::IsReplaced(const Incarnation& incarnation) const {
+  const auto found = processes_.find(incarnation.process);
+  return found != processes_.end() && found->second.incarnation() > incarnation.number;
+}
+
+std::vector<std::string> PlannedHosts::Names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, process] : processes_) {
+    if (!process.workers().empty()) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace millrace

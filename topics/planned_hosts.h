@@ -1,0 +1,43 @@
+// What `plan` says of the processes that host logical workers, as WorkerApp reads it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "messages/master.pb.h"
+
+namespace millrace {
+
+// A process that a master has started, "worker-2:7": its name, and the number of its start.
+struct Incarnation {
+  std::string process;
+  uint64_t number = 0;
+
+  // InvalidArgument: the text is no such thing.
+  static StatusOr<Incarnation> Parse(std::string_view text);
+};
+
+// A fold of the records of `plan`. Pure.
+class PlannedHosts {
+ public:
+  // Records of other keys, and those that cannot be read, are left out: of the latter the newest
+  // that could be counts. A null value is a tombstone.
+  void Take(std::string_view key, std::string_view value);
+
+  // Empty: it hosts none, it is not in the plan, or another incarnation of it is there by now.
+  std::set<int32_t> WorkersOf(const Incarnation& incarnation) const;
+  // Whether a later incarnation of the process was to be started.
+  bool IsReplaced(const Incarnation& incarnation) const;
+  // The names of all processes that host workers, in order.
+  std::vector<std::string> Names() const;
+
+ private:
+  std::map<std::string, ProcessState, std::less<>> processes_;  // by name
+};
+
+}  // namespace millrace
