@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,9 @@ struct ConsumerOptions {
   // others of the same consumer rest waits for its turn, and so does on_end.
   std::chrono::milliseconds fetch_wait{10};
   double session_timeout_s = 6;  // group consumers
+  // Group consumers: whether the group gives the partitions. False: Read does, and the group only
+  // keeps the positions.
+  bool joins_group = true;
   // Group consumers: a member that neither polls nor calls ReportProgress for this long loses its
   // partitions, although another thread keeps its session alive. At least the session timeout.
   double stall_timeout_s = 300;
@@ -101,8 +105,9 @@ class PartitionConsumer {
   virtual StatusOr<size_t> Poll(size_t max_records, const ConsumerHandler& handler) = 0;
 };
 
-// A member of a consumer group (cooperative-sticky) on one topic. Callbacks tell the owner which
-// partitions are assigned, and return the offset where each starts. Used by one thread.
+// A member of a consumer group (cooperative-sticky) on one topic, or, without joins_group, who
+// reads for one. Callbacks tell the owner which partitions are assigned, and return the offset
+// where each starts. Used by one thread.
 class GroupConsumer {
  public:
   // As PartitionConsumer::Create.
@@ -128,6 +133,11 @@ class GroupConsumer {
   // As PartitionConsumer::Poll; rebalances happen in it, too. (It waits for as long as half a
   // second when the group's coordinator becomes unreachable just after a rebalance.)
   virtual StatusOr<size_t> Poll(size_t max_records, const Handler& handler) = 0;
+  // Without joins_group: these partitions and no others are read from the next Poll on, which calls
+  // on_revoked and on_assigned as for a member. Positions are then committed by whoever reads: of
+  // two readers of a partition the last one counts. Brokers refuse them while the group has
+  // members.
+  virtual void Read(std::set<int32_t> partitions) = 0;
   // Stops and resumes handing out a partition's records, at once and from within handlers too;
   // what was fetched is kept (no refetch). A partition that is assigned again is not held.
   virtual void Hold(int32_t partition, bool held) = 0;
@@ -145,7 +155,7 @@ class GroupConsumer {
   // partition is revoked, and in Close. The next owner may find an older position, since none is
   // sent during a rebalance.
   virtual void Commit(int32_t partition, const Committed& position) = 0;
-  // This member has received its assignment from the group, which may be empty.
+  // This member has received its assignment from the group or by Read, which may be empty.
   virtual bool is_member() const = 0;
   // Leaves the group, so that others get the partitions at once. Synchronous commits first. Calls
   // no handler; afterwards only destruction is allowed, which does the same if it was forgotten.

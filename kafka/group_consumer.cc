@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -75,6 +76,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   Status Open(const KafkaOptions& kafka, const ConsumerOptions& options);
 
   StatusOr<size_t> Poll(size_t max_records, const Handler& handler) override;
+  void Read(std::set<int32_t> partitions) override { wanted_ = std::move(partitions); }
   void Hold(int32_t partition, bool held) override;
   void ReportProgress() override;
   Status Seek(int32_t partition, Offset offset) override;
@@ -99,8 +101,10 @@ class CooperativeGroupConsumer final : public GroupConsumer {
                           rd_kafka_topic_partition_list_t* offsets, void* self);
   static void RefuseToRead(rd_kafka_t* client, rd_kafka_topic_partition_list_t* partitions);
   void OnRevoked(const rd_kafka_topic_partition_list_t& partitions);
+  void Release(rd_kafka_topic_partition_list_t* partitions);
 
   Status ServeGroup(const Handler& handler);
+  Status TakeWanted();
   Status StartPending();
   Status StartReading(rd_kafka_topic_partition_list_t* partitions);
   void StopReading(int32_t partition);
@@ -115,6 +119,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   const std::string topic_;
   Wakeup* const wakeup_;
   std::string group_;
+  bool joins_ = true;
   std::unique_ptr<RebalanceWatch> rebalance_ = std::make_unique<RebalanceWatch>();
   Handle<rd_kafka_t> client_;
   std::optional<FetchQueue> group_queue_;
@@ -126,8 +131,9 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   // Given to us, but we do not yet know where to start. librdkafka takes nothing away before it
   // was told that reading has begun.
   PartitionList pending_;
-  const Handler* handler_ = nullptr;  // of the Poll that runs
-  Status revoke_status_;              // its first error of on_revoked, which librdkafka calls
+  std::optional<std::set<int32_t>> wanted_;  // by Read, and not taken yet
+  const Handler* handler_ = nullptr;         // of the Poll that runs
+  Status revoke_status_;  // its first error of on_revoked, which librdkafka calls
   bool any_commit_is_due_ = false;
   std::chrono::steady_clock::time_point next_commit_{};
   int32_t first_ = 0;  // the partition whose turn is first
@@ -184,6 +190,8 @@ Status CooperativeGroupConsumer::Open(const KafkaOptions& kafka, const ConsumerO
   nudge_.emplace(client_.get(), topic_, queue_kbytes);
   presence_.emplace(client_.get(), topic_);
   empty_queue_.reset(rd_kafka_queue_new(client_.get()));
+  joins_ = options.joins_group;
+  if (!joins_) return absl::OkStatus();
   const PartitionList topics = ListOf(RD_KAFKA_PARTITION_UA);
   return StatusOfError(rd_kafka_subscribe(client_.get(), topics.get()),
                        absl::StrCat("subscribing to '", topic_, "'"));
@@ -200,6 +208,7 @@ StatusOr<size_t> CooperativeGroupConsumer::Poll(size_t max_records, const Handle
   size_t events = 0;
   handler_ = &handler;
   Status status = ServeGroup(handler);
+  if (status.ok()) status = TakeWanted();
   if (status.ok()) status = StartPending();
   if (status.ok()) status = HandOut(max_records, handler, events);
   if (status.ok()) status = presence_->Check();
@@ -239,15 +248,17 @@ void CooperativeGroupConsumer::OnRebalance(rd_kafka_t* client, rd_kafka_resp_err
     RefuseToRead(client, partitions);
     return;
   }
-  consumer->OnRevoked(*partitions);
+  consumer->Release(partitions);
+}
+
+void CooperativeGroupConsumer::Release(rd_kafka_topic_partition_list_t* partitions) {
+  OnRevoked(*partitions);
   // Before the partitions go: the next owner asks for these over another connection, but only when
   // this one has said that it is done.
-  consumer->SendCommits();
-  const Handle<rd_kafka_error_t> error(rd_kafka_incremental_unassign(client, partitions));
+  SendCommits();
+  const Handle<rd_kafka_error_t> error(rd_kafka_incremental_unassign(client_.get(), partitions));
   // Their records are outdated from here on; this frees what is left in the queues.
-  for (int i = 0; i < partitions->cnt; ++i) {
-    consumer->StopReading(partitions->elems[i].partition);
-  }
+  for (int i = 0; i < partitions->cnt; ++i) StopReading(partitions->elems[i].partition);
 }
 
 // The answer to an assignment that comes while the consumer closes.
@@ -265,6 +276,27 @@ void CooperativeGroupConsumer::OnRevoked(const rd_kafka_topic_partition_list_t& 
       revoke_status_.Update(handler_->on_revoked(partition, lost));
     }
   }
+}
+
+// What Read has changed. What still has to start does so first.
+Status CooperativeGroupConsumer::TakeWanted() {
+  if (!wanted_ || pending_ != nullptr) return absl::OkStatus();
+  const std::set<int32_t> wanted = *std::exchange(wanted_, std::nullopt);
+  was_assigned_ = true;
+  PartitionList gone(rd_kafka_topic_partition_list_new(1));
+  for (const auto& [number, partition] : partitions_) {
+    if (wanted.contains(number)) continue;
+    rd_kafka_topic_partition_list_add(gone.get(), topic_.c_str(), number);
+  }
+  PartitionList added(rd_kafka_topic_partition_list_new(1));
+  for (const int32_t number : wanted) {
+    if (partitions_.contains(number)) continue;
+    rd_kafka_topic_partition_list_add(added.get(), topic_.c_str(), number);
+  }
+  if (added->cnt > 0) pending_ = std::move(added);
+  if (gone->cnt == 0) return absl::OkStatus();
+  Release(gone.get());
+  return std::exchange(revoke_status_, absl::OkStatus());
 }
 
 Status CooperativeGroupConsumer::StartPending() {
@@ -466,7 +498,7 @@ Status CooperativeGroupConsumer::Close() {
   CommitAgain();
   // librdkafka before 2.6 waits for ever when it is told to close while it waits for the answer to
   // an assignment (its issue 4527).
-  if (pending_ != nullptr) RefuseToRead(client_.get(), pending_.get());
+  if (pending_ != nullptr && joins_) RefuseToRead(client_.get(), pending_.get());
   pending_.reset();
   group_queue_->DropAll();  // calls OnRebalance
   Status left = Leave();

@@ -409,6 +409,103 @@ TEST_F(BrokerGroupTest, ARebalanceInTheMiddleOfAFastStreamSkipsNoRecord) {
   std::printf("%lld records read during %d rebalances\n", static_cast<long long>(read), 2 * kJoins);
 }
 
+TEST_F(BrokerGroupTest, WhoJoinsNoGroupReadsWhatItIsToldAndLeavesItsPositionsToTheNext) {
+  const std::string topic = CreateTopic(3);
+  const ConsumerOptions options = {
+      .client_id = "reader", .group_id = FreshName(), .joins_group = false};
+  Owner first(kafka_, topic, options);
+  first.Poll();
+  EXPECT_FALSE(first.consumer->is_member());
+  first.consumer->Read({0, 1});
+  ASSERT_TRUE(Until([&] {
+    first.Poll();
+    return first.owned.size() == 2;
+  }));
+  first.consumer->Commit(0, {5, "row=5"});
+  first.consumer->Read({0, 2});
+  ASSERT_TRUE(Until([&] {
+    first.Poll();
+    return first.owned.contains(2);
+  }));
+  EXPECT_FALSE(first.owned.contains(1));
+  EXPECT_FALSE(first.has_lost);
+  // A second one is told to read the same.
+  Owner second(kafka_, topic, options);
+  second.consumer->Read({0});
+  ASSERT_TRUE(Until([&] {
+    second.Poll();
+    return second.owned.contains(0);
+  }));
+  EXPECT_EQ(first.consumer->Close(), absl::OkStatus());
+  Owner third(kafka_, topic, options);
+  third.consumer->Read({0, 1});
+  ASSERT_TRUE(Until([&] {
+    third.Poll();
+    return third.owned.size() == 2;
+  }));
+  ASSERT_TRUE(third.owned.at(0).has_value());
+  EXPECT_EQ(third.owned.at(0)->offset, 5);
+  EXPECT_EQ(third.owned.at(0)->metadata, "row=5");
+  EXPECT_FALSE(third.owned.at(1).has_value());
+}
+
+TEST_F(BrokerGroupTest, WhoJoinsNoGroupReadsOnWhileItsMembersKeepItFromCommitting) {
+  const std::string topic = CreateTopic(1);
+  ConsumerOptions options = {
+      .client_id = "member", .group_id = FreshName(), .session_timeout_s = 30};
+  Owner member(kafka_, topic, options);
+  ASSERT_TRUE(Until([&] {
+    member.Poll();
+    return member.owned.size() == 1;
+  }));
+  options.client_id = "reader";
+  options.joins_group = false;
+  Owner reader(kafka_, topic, options);
+  int read = 0;
+  reader.handler.on_record = [&](const ConsumedRecord& record) {
+    EXPECT_EQ(record.offset, read);
+    ++read;
+    reader.consumer->Commit(0, {record.offset + 1, ""});
+    return absl::OkStatus();
+  };
+  reader.consumer->Read({0});
+  const auto read_up_to = [&](int records) {
+    return Until([&] {
+      member.Poll();
+      reader.Poll();
+      return read == records;
+    });
+  };
+  // Several refusals, and what comes after each.
+  for (int records = 100; records <= 2000; records += 100) {
+    ProduceNumbers(topic, 0, records - 100, records);
+    ASSERT_TRUE(read_up_to(records)) << read;
+  }
+  EXPECT_FALSE(reader.has_lost);
+  EXPECT_TRUE(reader.owned.contains(0));
+  Owner other(kafka_, topic, options);
+  other.consumer->Read({0});
+  ASSERT_TRUE(Until([&] {
+    member.Poll();
+    reader.Poll();
+    other.Poll();
+    return other.owned.contains(0);
+  }));
+  EXPECT_FALSE(other.owned.at(0).has_value()) << "a position was taken";
+  EXPECT_EQ(member.consumer->Close(), absl::OkStatus());
+  // The last position was refused; it is sent again when the group has no members.
+  EXPECT_TRUE(Until([&] {
+    reader.Poll();
+    Owner next(kafka_, topic, options);
+    next.consumer->Read({0});
+    EXPECT_TRUE(Until([&] {
+      next.Poll();
+      return next.owned.contains(0);
+    }));
+    return next.owned.at(0).has_value() && next.owned.at(0)->offset == 2000;
+  }));
+}
+
 // More members than partitions: one has an assignment of nothing, which it does not look at.
 TEST_F(BrokerGroupTest, AMemberThatIsGivenNothingAndNeverPollsCanBeClosed) {
   const std::string topic = CreateTopic(1);
