@@ -329,6 +329,7 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   const bool in_cluster = flags.launcher == kKubernetes;
   JobProcessesOptions processes;
   processes.shards = config.shards();
+  processes.workers = config.workers();
   processes.has_input = config.producer().has_input();
   processes.server_processes = flags.server_processes.value_or(config.shards());
   processes.worker_processes = flags.worker_processes;
@@ -403,7 +404,8 @@ void AddOwnFlags(CLI::App& app, Flags& flags) {
       ->group(kGroup);
   app.add_option("--worker-command", flags.worker_command,
                  "A program and its arguments to run instead of WorkerApp; {rank} in them is the\n"
-                 "process's number from 0. Words as in a shell, with quotes")
+                 "process's number from 0, {incarnation} that of its start. Words as in a shell,\n"
+                 "with quotes")
       ->type_name("COMMAND")
       ->group(kGroup);
   app.add_option("--worker-evaluation-log", flags.worker_evaluation_log,

@@ -1,17 +1,20 @@
-// WorkerApp: hosts logical workers, as many as the consumer group gives it.
+// WorkerApp: hosts logical workers, those that the consumer group or a master's plan gives it.
 
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "apps/config_checks.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "apps/version.h"
+#include "base/printable.h"
 #include "job/job_registry.h"
 #include "job/stop_signal.h"
 #include "job/version_point.h"
+#include "topics/planned_hosts.h"
 #include "worker/worker_loop.h"
 
 namespace millrace {
@@ -20,7 +23,9 @@ namespace {
 constexpr char kDescription[] =
     "Millrace WorkerApp: reads rows from the partitions that its consumer group gives it and\n"
     "answers every weights message with an update computed on them. Start as many as you like:\n"
-    "they share the job's logical workers, and take over from one that dies.";
+    "they share the job's logical workers, and take over from one that dies. In a job that "
+    "MasterApp\n"
+    "runs, its plan gives the logical workers to the WorkerApps that it starts.";
 
 constexpr char kFooter[] =
     "Examples\n"
@@ -36,8 +41,17 @@ constexpr char kFooter[] =
     "SIGTERM,\n"
     "with everything saved: the job continues when WorkerApp is started again.";
 
-Status Run(const JobFlags& flags) {
+Status Run(const JobFlags& flags, const std::string& process) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
+  std::optional<Incarnation> self;
+  if (!process.empty()) {
+    const StatusOr<Incarnation> parsed = Incarnation::Parse(process);
+    if (!parsed.ok()) {
+      return absl::InvalidArgumentError("--process " + Printable(process) + ": " +
+                                        std::string(TextOf(parsed.status())));
+    }
+    self = *parsed;
+  }
   const std::atomic<bool>& stop = StopOnSignals();
   MILLRACE_RETURN_IF_ERROR(CheckDataDir(config.worker().data_dir()));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, std::nullopt, stop));
@@ -52,7 +66,7 @@ Status Run(const JobFlags& flags) {
   if (!told.ok()) {  // a job is trained without it
     spdlog::warn("the version of this WorkerApp will not be shown: {}", TextOf(told));
   }
-  return RunWorker(config, features, training, stop);
+  return RunWorker(config, features, training, self, stop);
 }
 
 }  // namespace
@@ -63,5 +77,13 @@ int main(int argc, char** argv) {
   app.footer(millrace::kFooter);
   millrace::JobFlags flags(app);
   flags.AddWorker();
-  return millrace::RunProgram(app, "WorkerApp", argc, argv, [&] { return millrace::Run(flags); });
+  std::string process;
+  app.add_option(
+         "--process", process,
+         "Its name and incarnation in the plan of the MasterApp that has started it, which\n"
+         "says what it hosts: MasterApp gives it this. [none: by the consumer group]")
+      ->type_name("PROCESS:INCARNATION")
+      ->group("Worker");
+  return millrace::RunProgram(app, "WorkerApp", argc, argv,
+                              [&] { return millrace::Run(flags, process); });
 }

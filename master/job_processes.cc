@@ -19,6 +19,7 @@ constexpr uint32_t kServerPriority = 3;
 constexpr uint32_t kProducerPriority = 2;
 constexpr uint32_t kWorkerPriority = 1;
 constexpr char kRank[] = "{rank}";
+constexpr char kIncarnation[] = "{incarnation}";
 
 ProcessGroup& AddGroup(JobProgram program, uint32_t count, uint32_t priority, ProcessPlan& plan) {
   ProcessGroup& group = *plan.add_groups();
@@ -74,7 +75,10 @@ void AddWorkers(const JobProcessesOptions& options, ProcessPlan& plan) {
     for (const std::string& word : options.worker_command) group.add_command(word);
     return;
   }
+  group.set_logical_workers(options.workers);
   SetProgram(options, "WorkerApp", options.worker_file, group);
+  group.add_command("--process");
+  group.add_command(absl::StrCat(group.name(), "-", kRank, ":", kIncarnation));
   group.add_command("--data-dir");
   group.add_command(absl::StrCat(options.run_dir, "/worker-", kRank));
   AddStay(options, group);

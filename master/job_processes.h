@@ -20,6 +20,7 @@ struct JobProcessesOptions {
   std::string run_dir;            // RUN-DIR, an absolute path
   std::string program_dir;        // of ServerApp and the others, an absolute path
   uint32_t shards = 1;            // of the job
+  uint32_t workers = 1;           // logical ones, of the job; WorkerApps host them
   bool has_input = false;         // CsvProducer runs
   uint32_t server_processes = 1;  // 0, 1 (which has all shards), or a process for each shard
   uint32_t worker_processes = 2;

@@ -355,14 +355,16 @@ std::string StatusJson(const std::string& job, const JobProcesses& now) {
   Json processes = Json::array();
   for (const ProcessState& process : now.processes) {
     const std::string log = LogOf(process, now.state);
-    processes.push_back({{"name", ToText(process.process())},
-                         {"phase", PhaseText(process.phase())},
-                         {"incarnation", process.incarnation()},
-                         {"restarts", process.restarts()},
-                         {"failures", process.failures()},
-                         {"seconds", SecondsIn(process, now.state)},
-                         {"last_end", EndJson(process)},
-                         {"log", log.empty() ? Json() : Json(log)}});
+    processes.push_back(
+        {{"name", ToText(process.process())},
+         {"phase", PhaseText(process.phase())},
+         {"incarnation", process.incarnation()},
+         {"restarts", process.restarts()},
+         {"failures", process.failures()},
+         {"seconds", SecondsIn(process, now.state)},
+         {"last_end", EndJson(process)},
+         {"workers", std::vector(process.workers().begin(), process.workers().end())},
+         {"log", log.empty() ? Json() : Json(log)}});
   }
   const std::string& failure = now.state.failure();
   const Json json = {{"job", job},

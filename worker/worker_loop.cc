@@ -32,6 +32,7 @@
 #include "tasks/worker_task.h"
 #include "topics/row_codec.h"
 #include "topics/topics.h"
+#include "worker/hosted_workers.h"
 #include "worker/trimmer.h"
 
 namespace millrace {
@@ -51,8 +52,9 @@ constexpr size_t kRowsAtOnce = 512;
 class WorkerLoop {
  public:
   WorkerLoop(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-             const std::atomic<bool>& stop)
+             const std::optional<Incarnation>& self, const std::atomic<bool>& stop)
       : config_(config),
+        self_(self),
         features_(features),
         training_(training),
         shape_(RowShapeFrom(features)),
@@ -100,6 +102,7 @@ class WorkerLoop {
   // As many records as have brought enough rows the last time.
   StatusOr<size_t> PollRows() {
     rows_taken_ = 0;
+    MILLRACE_RETURN_IF_ERROR(hosted_workers_->Follow());
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, input_->Poll(records_at_once_, input_handler_));
     if (events > 0) {
       records_at_once_ = std::clamp<size_t>(kRowsAtOnce * events / std::max<size_t>(rows_taken_, 1),
@@ -123,16 +126,9 @@ class WorkerLoop {
     MILLRACE_ASSIGN_OR_RETURN(
         sender_, RecordSender::Create(config_, "worker", {Topic::kGradients, Topic::kDeadLetter},
                                       broker_retry_, &wakeup_));
-    ConsumerOptions options;
-    options.fetch_wait = kFetchWait;
-    options.client_id = "worker-input";
-    options.group_id = config_.name() + "-workers";
-    options.session_timeout_s = config_.worker().session_timeout_s();
-    options.stall_timeout_s = config_.worker().stall_timeout_s();
-    // Numbers of rows whose transaction was aborted are given to others.
-    options.read_committed = true;
-    MILLRACE_ASSIGN_OR_RETURN(input_,
-                              GroupConsumer::Create(kafka, options, input_topic_, &wakeup_));
+    MILLRACE_ASSIGN_OR_RETURN(hosted_workers_,
+                              HostedWorkers::Create(config_, self_, broker_retry_, &wakeup_));
+    input_ = &hosted_workers_->rows();
     MILLRACE_ASSIGN_OR_RETURN(ranges_, PartitionConsumer::Create(kafka, {}, input_topic_, nullptr));
     ConsumerOptions weights_options;
     weights_options.client_id = "worker-weights";
@@ -393,19 +389,8 @@ class WorkerLoop {
     }
     if (idle_reported_ || now - idle_since_ < kIdleReportAfter) return;
     idle_reported_ = true;
-    if (input_->is_member()) {
-      spdlog::info(
-          "standby: the consumer group has given none of the {} workers to this process; it gets "
-          "some "
-          "when another member of {}-workers ends (after a restart of the brokers also when its "
-          "own old membership has run out: --session-timeout)",
-          config_.workers(), config_.name());
-    } else {
-      spdlog::warn(
-          "consumer group {}-workers: this process has been waiting to join for {} s; check the "
-          "brokers and the group's other members",
-          config_.name(), kIdleReportAfter.count());
-    }
+    const HostedWorkers::Reason why = hosted_workers_->WhyNone(kIdleReportAfter);
+    spdlog::log(why.is_expected ? spdlog::level::info : spdlog::level::warn, "{}", why.text);
   }
 
   // Rows were deleted under the reader: a new task starts at the first row that is there.
@@ -486,6 +471,7 @@ class WorkerLoop {
   }
 
   const JobConfig& config_;
+  const std::optional<Incarnation>& self_;
   const JobFeatures& features_;
   const JobTraining& training_;
   RowShape shape_;
@@ -507,7 +493,8 @@ class WorkerLoop {
   std::unique_ptr<PartitionConsumer> weights_ranges_;
   std::unique_ptr<PartitionConsumer> weights_;  // of all workers, and what they share
   SharedWeightsReader shared_;
-  std::unique_ptr<GroupConsumer> input_;
+  std::unique_ptr<HostedWorkers> hosted_workers_;
+  GroupConsumer* input_ = nullptr;  // its rows
   std::unique_ptr<Trimmer> trimmer_;
   ConsumerHandler weights_handler_;
   GroupConsumer::Handler input_handler_;
@@ -530,8 +517,8 @@ class WorkerLoop {
 }  // namespace
 
 Status RunWorker(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 const std::atomic<bool>& stop) {
-  WorkerLoop loop(config, features, training, stop);
+                 const std::optional<Incarnation>& self, const std::atomic<bool>& stop) {
+  WorkerLoop loop(config, features, training, self, stop);
   return loop.Run();
 }
 

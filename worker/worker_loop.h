@@ -1,17 +1,21 @@
-// The run loop of WorkerApp: one thread that hosts the logical workers its group gives it.
+// The run loop of WorkerApp: one thread that hosts the logical workers that it is given.
 #pragma once
 
 #include <atomic>
+#include <optional>
 
 #include "base/status.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
+#include "topics/planned_hosts.h"
 
 namespace millrace {
 
+// `self`: what a master's plan calls this process; empty: a person has started it (HostedWorkers).
+//
 // Runs until the job has ended (OK), or `stop` (Cancelled; everything is saved). DataLoss on a gap
 // in the rows.
 Status RunWorker(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 const std::atomic<bool>& stop);
+                 const std::optional<Incarnation>& self, const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -50,7 +50,10 @@ def acls(command):
 ALL = [acl for command in documented() for acl in acls(command)]
 # For which the predictor needs a job with embedding rows.
 PARAMETERS = ("predictor", "topic", "literal", "flights.parameters", "Read")
-EVERY = [acl for acl in ALL if acl[0] not in (SOURCE, SCORER, MASTER) and acl != PARAMETERS]
+# Which the worker needs where there is a master.
+PLAN = ("worker", "topic", "literal", "flights.plan", "Read")
+EVERY = [acl for acl in ALL
+         if acl[0] not in (SOURCE, SCORER, MASTER) and acl not in (PARAMETERS, PLAN)]
 
 
 def wait_for(happened, timeout=PATIENCE):
@@ -416,6 +419,27 @@ class SecureTest(topology.OnABroker):
                      self.path / name, *self.broker.flags(MASTER)],
                     check=False, capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
                 self.assert_names_what_it_lacks(done, missing, name)
+
+    def test_a_worker_started_by_hand_beside_a_master_reads_the_plan_if_it_may(self):
+        self.broker.allow_transactions("planned-shard-")
+        self.broker.allow_transactional_ids("flights.master", ["planned.master"])
+        self.broker.allow("planned", [acl for acl in ALL if acl not in (PLAN, ALTER_CONFIGS)])
+        job = self.job("planned")
+        job.commands["master"] = [
+            topology.PROGRAMS / "MasterApp", "--brokers", self.broker.address, "--job", "planned",
+            "--workers", "2", "--server-processes", "0", "--worker-processes", "1",
+            "--worker-command", "sleep 300", "--run-dir", self.path / "planned-run",
+            *self.broker.flags(MASTER),
+        ]  # fmt: skip
+        job.start("master")
+        job.wait_for_log("master", "worker-0 runs")
+        job.begin()
+        self.until(lambda: self.tells(job, "worker0", "planned.plan"), job, "a denial")
+        self.assertEqual(job.wait("worker0", PATIENCE), 1)
+        self.broker.allow("planned", [PLAN])
+        job.start("worker0")
+        self.until(job.trains, job, "training")
+        job.interrupt("master")
 
     def test_a_predictor_of_topics_needs_what_is_documented_and_names_what_it_lacks(self):
         wanted = [acl for acl in ALL if acl[0] == SCORER]

@@ -168,6 +168,125 @@ class Jobs(OnABroker):
         self.assert_ended_well(job)
 
 
+class Hosts(OnABroker):
+    """Which process hosts which logical workers: four of them, of two processes."""
+
+    SHARES = {"worker-0": [0, 2], "worker-1": [1, 3]}
+
+    ROWS = 20_000
+
+    def begun(self, processes=2):
+        """A job whose rows last longer than anything is waited for here."""
+        job = self.job(["--rate", "150", "--worker-processes", str(processes)], rows=self.ROWS)
+        job.start().wait_for_log("master", "worker-1 runs" if processes else "server-0 runs")
+        return job
+
+    def end(self, job):
+        """Its rows are not waited for."""
+        job.kill("master")
+        command = job.commands["master"]
+        rate = command.index("--rate")
+        del command[rate:rate + 2]
+        job.start("master")
+        self.assert_ended_well(job)
+        self.assertEqual(job.summary()["rows_trained"], self.ROWS)
+
+    def wait_for_hosts(self, job, wanted):
+        end = time.monotonic() + topology.PATIENCE
+        while (now := {each["name"]: each["workers"] for each in job.status()["processes"]
+                       if each["workers"]}) != wanted:
+            if time.monotonic() > end or job.processes["master"].poll() is not None:
+                self.fail(f"{now} instead of {wanted}\n{job.log('master')}")
+            time.sleep(0.1)
+
+    @staticmethod
+    def joined(job, process, worker):
+        """How often the process has begun to host the worker."""
+        log = job.run_dir / "logs" / f"{process}.log"
+        return log.read_text(errors="replace").count(f"worker {worker}: joined; reads rows")
+
+    def kill_and_wait_for_the_other(self, job, before_it_is_told=lambda: None):
+        before = [self.joined(job, "worker-1", worker) for worker in self.SHARES["worker-0"]]
+        job.kill_pid(job.running()["worker-0"][1])
+        before_it_is_told()
+        end = time.monotonic() + topology.PATIENCE
+        for worker, times in zip(self.SHARES["worker-0"], before, strict=True):
+            while self.joined(job, "worker-1", worker) == times:
+                if time.monotonic() > end:
+                    self.fail(f"worker-1 does not host worker {worker}: {job.log('master')}")
+                time.sleep(0.05)
+
+    def by_hand(self, job, name, *flags):
+        job.commands[name] = [
+            topology.PROGRAMS / "WorkerApp", "--brokers", self.broker.address, "--job", job.name,
+            "--workers", str(job.workers), "--data-dir", job.folder / name, *flags,
+        ]  # fmt: skip
+        job.start(name)
+
+    REFUSED = "MasterApp runs the job {}, and has given its logical workers to worker-"
+
+    def test_take_over_from_one_that_is_killed_until_it_is_back(self):
+        job = self.begun()
+        self.wait_for_hosts(job, self.SHARES)
+        for _ in range(3):
+            self.kill_and_wait_for_the_other(job)
+            self.wait_for_hosts(job, self.SHARES)
+        self.end(job)
+
+    def test_keep_what_they_host_while_there_is_no_master(self):
+        job = self.begun()
+        self.wait_for_hosts(job, self.SHARES)
+        job.kill("master")
+        rows = job.watched()[1]["rows_trained"] or 0
+        job.wait_for_rows(rows + 300)
+        self.kill_and_wait_for_the_other(job, before_it_is_told=lambda: job.start("master"))
+        self.end(job)
+
+    def test_that_are_two_of_the_same_workers_end_in_the_same_bytes(self):
+        job = self.begun()
+        self.wait_for_hosts(job, self.SHARES)
+        (number,) = [each["incarnation"] for each in job.status()["processes"]
+                     if each["name"] == "worker-0"]
+        self.by_hand(job, "twin", "--process", f"worker-0:{number}")
+        job.wait_for_log("twin", "worker 0: joined; reads rows")
+        job.wait_for_log("twin", "worker 2: joined; reads rows")
+        self.end(job)
+        self.assertEqual(job.wait("twin"), 0, job.log("twin"))
+
+    def test_are_not_processes_that_have_been_replaced(self):
+        job = self.begun()
+        self.wait_for_hosts(job, self.SHARES)
+        (number,) = [each["incarnation"] for each in job.status()["processes"]
+                     if each["name"] == "worker-0"]
+        self.by_hand(job, "twin", "--process", f"worker-0:{number}")
+        job.wait_for_log("twin", "worker 0: joined; reads rows")
+        job.kill_pid(job.running()["worker-0"][1])
+        job.wait_for_log("twin", "another process has taken the place of worker-0")
+        self.end(job)
+        self.assertEqual(job.wait("twin"), 0, job.log("twin"))
+
+    def test_are_not_processes_that_were_started_by_hand(self):
+        job = self.begun()
+        self.wait_for_hosts(job, self.SHARES)
+        self.by_hand(job, "mine")
+        self.assertEqual(job.wait("mine"), 1, job.log("mine"))
+        self.assertIn(self.REFUSED.format(job.name), job.log("mine"))
+        self.assertNotIn("joined", job.log("mine"))
+        self.end(job)
+
+    def test_are_processes_that_were_started_by_hand_until_the_master_starts_others(self):
+        job = self.begun(processes=0)
+        self.by_hand(job, "mine")
+        job.wait_for_rows(300)
+        job.kill("master")
+        command = job.commands["master"]
+        command[command.index("--worker-processes") + 1] = "2"
+        job.start("master")
+        self.assertEqual(job.wait("mine"), 1, job.log("mine"))
+        self.assertIn(self.REFUSED.format(job.name), job.log("mine"))
+        self.end(job)
+
+
 class Masters(OnABroker):
     def test_that_are_killed_leave_their_processes_to_the_next(self):
         job = self.sleepers()

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -147,8 +148,9 @@ class WholeJobTest : public testing::Test {
     config.mutable_worker()->set_data_dir(folder_ / ("worker-" + std::to_string(number)));
     config.mutable_worker()->set_evaluation_log(folder_ / ("worker" + std::to_string(number)));
     config.mutable_worker()->set_repeat_interval_s(0.5);
-    return std::thread(
-        [this, config, &status, &stop] { status = RunWorker(config, features_, training_, stop); });
+    return std::thread([this, config, &status, &stop] {
+      status = RunWorker(config, features_, training_, std::nullopt, stop);
+    });
   }
 
   // All workers leave the shard, as those would that died before they left others.

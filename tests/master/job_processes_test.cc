@@ -99,6 +99,20 @@ TEST(JobProcessesTest, AJobWithoutAnInputHasNoProducer) {
   EXPECT_EQ(plan.groups(1).name(), "worker");
 }
 
+TEST(JobProcessesTest, WorkerAppsHostTheLogicalWorkersThatThePlanGivesThem) {
+  JobProcessesOptions options = Options();
+  options.workers = 6;
+  const ProcessPlan plan = PlanOf(options);
+  EXPECT_EQ(plan.groups(0).logical_workers(), 0u);
+  EXPECT_EQ(plan.groups(2).logical_workers(), 6u);
+  EXPECT_THAT(
+      CommandOf(plan.groups(2), 1),
+      ElementsAre("/opt/millrace/WorkerApp", "--config", "/run/flights/config/worker-3.textproto",
+                  "--process", "worker-1:{incarnation}", "--data-dir", "/run/flights/worker-1"));
+  options.worker_command = {"sleep", "1"};
+  EXPECT_EQ(PlanOf(options).groups(2).logical_workers(), 0u);
+}
+
 TEST(JobProcessesTest, AnyCommandMayTakeThePlaceOfWorkerApp) {
   JobProcessesOptions options = Options();
   options.worker_command = {"/usr/bin/python3", "train.py", "--rank", "{rank}"};

@@ -131,6 +131,11 @@ TEST(StatusJsonTest, HasTheSameForPrograms) {
   EXPECT_EQ(process["last_end"]["cause"], "exited");
   EXPECT_EQ(process["last_end"]["code"], 1);
   EXPECT_EQ(process["log"], "/run/flights/logs/worker-0.log");
+  EXPECT_TRUE(process["workers"].empty());
+  running.add_workers(1);
+  running.add_workers(3);
+  const auto hosting = nlohmann::json::parse(StatusJson("flights", Job({running})));
+  EXPECT_EQ(hosting["processes"][0]["workers"], nlohmann::json({1, 3}));
 }
 
 TEST(StatusJsonTest, HasNoFileOfALogWhereProcessesArePods) {

@@ -1,0 +1,72 @@
+// Which logical workers this process hosts.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/background_worker.h"
+#include "base/status.h"
+#include "kafka/admin.h"
+#include "kafka/broker_retry.h"
+#include "kafka/consumer.h"
+#include "kafka/wakeup.h"
+#include "messages/job.pb.h"
+#include "topics/planned_hosts.h"
+#include "worker/plan_follower.h"
+
+namespace millrace {
+
+// Those that the master's plan gives it, if MasterApp has started it, as
+// `self`; otherwise those that the consumer group JOB-workers gives it. Used by one thread.
+class HostedWorkers {
+ public:
+  // `broker_retry` and `wakeup`, which is notified of rows and of the plan, outlive it. Errors:
+  // Cancelled; PermissionDenied; NotFound: MasterApp has started it, and there is no plan; those of
+  // Follow.
+  static StatusOr<std::unique_ptr<HostedWorkers>> Create(const JobConfig& config,
+                                                         std::optional<Incarnation> self,
+                                                         const BrokerRetry& broker_retry,
+                                                         Wakeup* wakeup);
+
+  // The rows of these workers: its Poll tells which they are.
+  GroupConsumer& rows() { return *rows_; }
+  // To be called before each Poll: has it follow the plan. FailedPrecondition, with the remedy: the
+  // plan gives workers to processes that MasterApp has started, and this is none of them. Others
+  // are those of PlanFollower::Poll.
+  Status Follow();
+
+  // Why it has none, a sentence for the log; is_expected: it need not be mended.
+  struct Reason {
+    std::string text;
+    bool is_expected = false;
+  };
+  Reason WhyNone(std::chrono::seconds waited) const;
+
+ private:
+  HostedWorkers(const JobConfig& config, std::optional<Incarnation> self,
+                const BrokerRetry& broker_retry)
+      : config_(config), broker_retry_(broker_retry), self_(std::move(self)) {}
+  Status Open(Wakeup* wakeup);
+  Status ReadPlan(Wakeup& wakeup);
+  Status LookForPlan();
+  void LookInBackground();
+  Status RefuseIfPlanned() const;
+
+  const JobConfig& config_;
+  const BrokerRetry& broker_retry_;
+  const std::optional<Incarnation> self_;  // empty: by the group
+  std::unique_ptr<GroupConsumer> rows_;
+  std::unique_ptr<PlanFollower> plan_;
+  bool has_plan_ = false;  // it is read
+  // Without self_: whether there is a plan by now.
+  std::chrono::steady_clock::time_point next_look_{};
+  std::unique_ptr<KafkaAdmin> admin_;
+  std::atomic<bool> is_there_ = false;
+  BackgroundWorker looks_;  // last: it uses the above
+};
+
+}  // namespace millrace

@@ -1,0 +1,55 @@
+#include "worker/plan_follower.h"
+
+#include "topics/master_topics.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kPlanRecordsAtOnce = 1000;
+// Records end the wait at once.
+constexpr std::chrono::milliseconds kPlanWait(500);
+
+}  // namespace
+
+StatusOr<std::unique_ptr<PlanFollower>> PlanFollower::Create(const KafkaOptions& kafka,
+                                                             const std::string& job,
+                                                             Wakeup* wakeup) {
+  std::unique_ptr<PlanFollower> follower(
+      new PlanFollower(MasterTopicName(job, MasterTopic::kPlan)));
+  ConsumerOptions options;
+  options.client_id = "worker-plan";
+  options.fetch_wait = kPlanWait;
+  options.read_committed = true;
+  MILLRACE_ASSIGN_OR_RETURN(follower->consumer_,
+                            PartitionConsumer::Create(kafka, options, follower->topic_, wakeup));
+  return follower;
+}
+
+Status PlanFollower::Begin(std::chrono::milliseconds timeout) {
+  MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range, consumer_->QueryRange(0, timeout));
+  end_ = range.end;
+  return consumer_->Assign(0, range.begin);
+}
+
+StatusOr<bool> PlanFollower::Poll() {
+  bool has_changed = false;
+  ConsumerHandler handler;
+  handler.on_record = [&](const ConsumedRecord& record) {
+    hosts_.Take(record.key, record.value);
+    has_changed = true;
+    return absl::OkStatus();
+  };
+  // A broker may say an earlier end for a moment.
+  handler.on_end = [&](int32_t, Offset end) {
+    if (is_at_end_ || end < end_) return;
+    is_at_end_ = true;
+    has_changed = true;
+  };
+  handler.on_out_of_range = [this](int32_t) {
+    return absl::UnavailableError(topic_ + ": records were deleted while they were read");
+  };
+  MILLRACE_RETURN_IF_ERROR(consumer_->Poll(kPlanRecordsAtOnce, handler).status());
+  return has_changed && is_at_end_;
+}
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+// Follows a job's topic `plan`.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "kafka/consumer.h"
+#include "kafka/options.h"
+#include "kafka/wakeup.h"
+#include "topics/planned_hosts.h"
+
+namespace millrace {
+
+// Used by one thread.
+class PlanFollower {
+ public:
+  // `wakeup`, which outlives it, is notified of records.
+  static StatusOr<std::unique_ptr<PlanFollower>> Create(const KafkaOptions& kafka,
+                                                        const std::string& job, Wakeup* wakeup);
+
+  const std::string& topic() const { return topic_; }
+
+  // Begins to read the topic. NotFound: there is none, so no MasterApp has run the job;
+  // Unavailable or DeadlineExceeded after the timeout; PermissionDenied.
+  Status Begin(std::chrono::milliseconds timeout);
+  // Takes what has come, without waiting. Whether that has changed what the plan is known to say;
+  // not before its end has been reached. REQUIRES Begin. Errors: PermissionDenied; NotFound when
+  // the topic is deleted; Unavailable when its records are.
+  StatusOr<bool> Poll();
+
+  const PlannedHosts& hosts() const { return hosts_; }
+
+ private:
+  explicit PlanFollower(std::string topic) : topic_(std::move(topic)) {}
+
+  const std::string topic_;
+  std::unique_ptr<PartitionConsumer> consumer_;
+  Offset end_ = 0;  // of the topic when the reading began
+  bool is_at_end_ = false;
+  PlannedHosts hosts_;
+};
+
+}  // namespace millrace
