@@ -14,6 +14,9 @@ constexpr std::string_view kTaskSetKey = "task-set:";
 constexpr std::string_view kTaskKey = "task:";
 constexpr std::string_view kMemberKey = "member:";
 constexpr std::string_view kBarrierKey = "barrier:";
+constexpr std::string_view kLeaseKey = "lease:";
+constexpr std::string_view kInputKey = "input:";
+constexpr std::string_view kFreeLeasesKey = "free-leases";
 constexpr int64_t kMostOffset = int64_t{1} << 62;
 
 std::string PlanKeyOf(const TaskManager::Key& task) {
@@ -53,6 +56,9 @@ struct PlanContent {
   TaskManager::Tasks tasks;
   Membership::Members members;
   std::map<std::string, BarrierState> barriers;
+  LeaseTable::Workers leases;
+  LeaseTable::Inputs inputs;
+  std::optional<FreeLeases> free_leases;
 
   // The key that the record should have. InvalidArgument: it is no such record.
   StatusOr<std::string> Take(const std::string& key, const std::string& value) {
@@ -89,11 +95,33 @@ struct PlanContent {
       barriers[name] = std::move(barrier);
       return std::string(kBarrierKey) + name;
     }
+    if (key.starts_with(kLeaseKey) || key.starts_with(kInputKey) || key == kFreeLeasesKey) {
+      return TakeLeases(key, value);
+    }
     ProcessState process;
     MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, process));
     const ProcessName name = process.process();
     processes[ProcessTable::KeyOf(name)] = std::move(process);
     return ProcessPlanKey(name);
+  }
+
+  StatusOr<std::string> TakeLeases(const std::string& key, const std::string& value) {
+    if (key.starts_with(kLeaseKey)) {
+      WorkerLeases worker;
+      MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, worker));
+      const uint32_t number = worker.worker();
+      leases[number] = std::move(worker);
+      return std::string(kLeaseKey) + std::to_string(number);
+    }
+    if (key.starts_with(kInputKey)) {
+      InputState input;
+      MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, input));
+      const uint32_t partition = input.partition();
+      inputs[partition] = std::move(input);
+      return std::string(kInputKey) + std::to_string(partition);
+    }
+    MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, free_leases.emplace()));
+    return key;
   }
 };
 
@@ -123,6 +151,10 @@ StatusOr<MasterProcessor> MasterProcessor::Restore(uint64_t epoch,
   }
   if (loaded.ok()) {
     loaded = processor.nodes_.Load(state, std::move(content.members), content.barriers);
+  }
+  if (loaded.ok()) {
+    loaded = processor.leases_.Load(std::move(content.leases), std::move(content.inputs),
+                                    content.free_leases ? &*content.free_leases : nullptr);
   }
   if (!loaded.ok()) return NotOurPlan(std::string(TextOf(loaded)));
   processor.next_offset_ = Offset(state.next_offset());
@@ -157,6 +189,8 @@ Status MasterProcessor::Apply(const ControlRecord& record) {
     case ControlRecord::kNode:
       nodes_.Apply(record.node());
       return absl::OkStatus();
+    case ControlRecord::kLease:
+      return leases_.Apply(record.lease());
     case ControlRecord::kStop:
       return table_.Stop();
     case ControlRecord::WHAT_NOT_SET:
@@ -221,6 +255,7 @@ std::vector<std::pair<std::string, std::optional<std::string>>> MasterProcessor:
     changes.emplace_back(PlanKeyOf(key), std::move(value));
   }
   AddNodeChanges(changes);
+  AddLeaseChanges(changes);
   if (std::exchange(changed_, false)) changes.emplace_back(kStateKey, EncodePlanValue(state()));
   return changes;
 }
@@ -237,6 +272,21 @@ void MasterProcessor::AddNodeChanges(
       value = EncodePlanValue(nodes_.barriers().StateOf(name));
     }
     changes.emplace_back(std::string(kBarrierKey) + name, std::move(value));
+  }
+}
+
+void MasterProcessor::AddLeaseChanges(
+    std::vector<std::pair<std::string, std::optional<std::string>>>& changes) {
+  for (const uint32_t worker : leases_.TakeChangedWorkers()) {
+    changes.emplace_back(std::string(kLeaseKey) + std::to_string(worker),
+                         EncodePlanValue(leases_.workers().at(worker)));
+  }
+  for (const uint32_t partition : leases_.TakeChangedInputs()) {
+    changes.emplace_back(std::string(kInputKey) + std::to_string(partition),
+                         EncodePlanValue(leases_.inputs().at(partition)));
+  }
+  if (leases_.TakeFreeChanged()) {
+    changes.emplace_back(kFreeLeasesKey, EncodePlanValue(leases_.SaveFree()));
   }
 }
 

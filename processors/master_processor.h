@@ -13,6 +13,7 @@
 #include "base/types.h"
 #include "messages/master.pb.h"
 #include "processors/job_nodes.h"
+#include "processors/lease_table.h"
 #include "processors/process_orders.h"
 #include "processors/process_table.h"
 #include "processors/task_manager.h"
@@ -36,11 +37,11 @@ class MasterProcessor {
 
   // Folds the record of `control` at this offset. One before next_offset() is left out. One that
   // cannot be used (bad bytes, another epoch, a plan that CheckPlan or an ended job refuses, an
-  // incarnation that was never to be started, a task of a set that is not known) changes nothing
-  // but next_offset(), MasterState.unusable and, of a command about tasks, its number; the returned
-  // sentence says why. Otherwise it is empty, also for reports
-  // that are repeated or of earlier incarnations, which change nothing, and for what nodes say and
-  // are refused. REQUIRES offset >= 0.
+  // incarnation that was never to be started, a task of a set that is not known, rows that nobody
+  // can lease) changes nothing but next_offset(), MasterState.unusable and, of a command about
+  // tasks, its number; the returned sentence says why. Otherwise it is empty, also for reports that
+  // are repeated or of earlier incarnations, which change nothing, and for what nodes say and are
+  // refused. REQUIRES offset >= 0.
   std::string Fold(Offset offset, std::string_view value);
 
   Offset next_offset() const { return next_offset_; }
@@ -49,6 +50,7 @@ class MasterProcessor {
   std::vector<ProcessState> processes() const;  // by group and rank
   const TaskManager& tasks() const { return tasks_; }
   const JobNodes& nodes() const { return nodes_; }
+  const LeaseTable& leases() const { return leases_; }
 
   // In the following, `seen` is all that a launcher sees: each incarnation that it started and has
   // not been told to forget. It was looked at after the last Fold: otherwise what has begun since
@@ -79,6 +81,7 @@ class MasterProcessor {
   Status Apply(const ControlRecord& record);
   Status Apply(const ProcessReport& report);
   void AddNodeChanges(std::vector<std::pair<std::string, std::optional<std::string>>>& changes);
+  void AddLeaseChanges(std::vector<std::pair<std::string, std::optional<std::string>>>& changes);
 
   uint64_t epoch_;
   Offset next_offset_ = 0;
@@ -87,6 +90,7 @@ class MasterProcessor {
   ProcessTable table_;
   TaskManager tasks_;
   JobNodes nodes_;
+  LeaseTable leases_;
 };
 
 }  // namespace millrace

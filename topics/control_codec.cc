@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "topics/frame.h"
+#include "topics/lease_codec.h"
 #include "topics/message_codec.h"
 #include "topics/node_codec.h"
 #include "topics/task_codec.h"
@@ -75,6 +76,8 @@ Status CheckControl(const ControlRecord& record) {
       return CheckTaskCommand(record.task());
     case ControlRecord::kNode:
       return CheckNodeCommand(record.node());
+    case ControlRecord::kLease:
+      return CheckLeaseCommand(record.lease());
     case ControlRecord::WHAT_NOT_SET:
       break;
   }

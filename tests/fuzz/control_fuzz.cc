@@ -112,11 +112,46 @@ NodeCommand SomeNodeCommand(const MasterProcessor& master, ByteSource& bytes) {
   return command;
 }
 
+LeaseCommand SomeLeaseCommand(const LeaseTable& leases, ByteSource& bytes) {
+  LeaseCommand command;
+  const auto number = static_cast<uint32_t>(bytes.Below(3));
+  const auto input = leases.inputs().find(number);
+  const auto worker = leases.workers().find(number);
+  const uint64_t row = input == leases.inputs().end() ? 0 : input->second.cut_row();
+  const int64_t offset = input == leases.inputs().end() ? 0 : input->second.cut_offset();
+  switch (leases.has_begun() ? bytes.Below(8) : 0) {
+    case 0:
+      command.mutable_begin()->set_workers(2);
+      command.mutable_begin()->set_partitions(1 + number);
+      break;
+    case 1:
+      command.mutable_end()->set_partition(number);
+      command.mutable_end()->set_rows(row);
+      break;
+    case 2:
+    case 3:
+    case 4: {
+      LeaseCommand::Counted::Worker& counted = *command.mutable_counted()->add_worker();
+      counted.set_worker(number);
+      if (worker == leases.workers().end()) break;
+      counted.set_rows(worker->second.counted_rows() + bytes.Below(8));
+      counted.set_clock(worker->second.clock() + 1);
+      break;
+    }
+    default:
+      command.mutable_cut()->set_partition(number);
+      command.mutable_cut()->set_begin(row);
+      command.mutable_cut()->set_end(row + 1 + bytes.Below(4));
+      command.mutable_cut()->set_next_offset(offset + 1);
+  }
+  return command;
+}
+
 ControlRecord SomeRecord(const MasterProcessor& master, ByteSource& bytes) {
   ControlRecord record;
   record.set_epoch(kEpoch);
   const std::vector<ProcessState> processes = master.processes();
-  switch (processes.empty() ? 0 : bytes.Below(16)) {
+  switch (processes.empty() ? 0 : bytes.Below(20)) {
     case 0:
       *record.mutable_plan() = SomePlan(bytes);
       break;
@@ -138,6 +173,12 @@ ControlRecord SomeRecord(const MasterProcessor& master, ByteSource& bytes) {
     case 14:
     case 15:
       *record.mutable_task() = SomeTaskCommand(master, bytes);
+      break;
+    case 16:
+    case 17:
+    case 18:
+    case 19:
+      *record.mutable_lease() = SomeLeaseCommand(master.leases(), bytes);
       break;
     default: {
       const ProcessState& process = processes[bytes.Below(processes.size())];
@@ -179,6 +220,13 @@ Plan PlanOf(const MasterProcessor& master) {
   for (const auto& [name, barrier] : master.nodes().barriers().barriers()) {
     all["barrier:" + name] = master.nodes().barriers().StateOf(name).SerializeAsString();
   }
+  for (const auto& [number, worker] : master.leases().workers()) {
+    all["lease:" + std::to_string(number)] = worker.SerializeAsString();
+  }
+  for (const auto& [partition, input] : master.leases().inputs()) {
+    all["input:" + std::to_string(partition)] = input.SerializeAsString();
+  }
+  all["free-leases"] = master.leases().SaveFree().SerializeAsString();
   return all;
 }
 
@@ -197,6 +245,12 @@ void MutatePlan(Plan& plan, ByteSource& bytes) {
     MutateFrame<MemberState>(record->second, bytes);
   } else if (record->first.starts_with("barrier:")) {
     MutateFrame<BarrierState>(record->second, bytes);
+  } else if (record->first.starts_with("lease:")) {
+    MutateFrame<WorkerLeases>(record->second, bytes);
+  } else if (record->first.starts_with("input:")) {
+    MutateFrame<InputState>(record->second, bytes);
+  } else if (record->first == "free-leases") {
+    MutateFrame<FreeLeases>(record->second, bytes);
   } else {
     MutateFrame<ProcessState>(record->second, bytes);
   }

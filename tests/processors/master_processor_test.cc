@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "tests/processors/lease_fixture.h"
 #include "tests/processors/master_fixture.h"
 #include "tests/processors/node_fixture.h"
 #include "tests/processors/task_fixture.h"
@@ -48,6 +49,12 @@ std::string Record(const NodeCommand& command) {
   *record.mutable_node() = command;
   return EncodeControl(record);
 }
+std::string Record(const LeaseCommand& command) {
+  ControlRecord record;
+  record.set_epoch(kEpoch);
+  *record.mutable_lease() = command;
+  return EncodeControl(record);
+}
 std::string TickRecord() {
   ControlRecord record;
   record.set_epoch(kEpoch);
@@ -77,7 +84,7 @@ std::string StateOf(const MasterProcessor& master) {
   for (const ProcessState& process : master.processes()) text += process.DebugString();
   for (const auto& [name, set] : master.tasks().sets()) text += set.DebugString();
   for (const auto& [key, task] : master.tasks().tasks()) text += task.DebugString();
-  return text + TextOfNodes(master.nodes());
+  return text + TextOfNodes(master.nodes()) + TextOfLeases(master.leases());
 }
 
 void ExpectRestoredAs(const MasterProcessor& master, const Plan& plan) {
@@ -156,6 +163,7 @@ std::string RandomNodeRecord(std::mt19937& random, const MasterProcessor& master
 std::string RandomRecord(std::mt19937& random, const MasterProcessor& master) {
   if (random() % 3 == 0) return RandomTaskRecord(random, master);
   if (random() % 2 == 0) return RandomNodeRecord(random, master);
+  if (random() % 2 == 0) return Record(RandomLeaseCommand(random, master.leases()));
   const uint64_t kind = random() % 40;
   if (kind == 0) return StopRecord();
   if (kind < 3) return Record(RandomPlan(random), kind == 1 ? kEpoch : kEpoch - random() % 2);
@@ -266,6 +274,23 @@ TEST(MasterProcessor, WritesOfNodesOnlyWhatHasChanged) {
   EXPECT_THAT(changes_of(NodeSign("b")), ElementsAre("state"));
   EXPECT_THAT(changes_of(NodeLeave("a")),
               ElementsAre("member:worker:0", "barrier:start!", "state"));
+}
+
+TEST(MasterProcessor, WritesOfLeasesOnlyWhatHasChanged) {
+  MasterProcessor master(kEpoch);
+  const auto changes_of = [&](const LeaseCommand& command) {
+    EXPECT_EQ(master.Fold(master.next_offset(), Record(command)), "");
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : master.TakeChanges()) keys.push_back(key + (value ? "" : "!"));
+    return keys;
+  };
+  EXPECT_THAT(changes_of(LeaseBegin(2, 1)),
+              ElementsAre("lease:0", "lease:1", "input:0", "free-leases", "state"));
+  EXPECT_THAT(changes_of(LeaseCut(0, 0, 5, 1)),
+              ElementsAre("lease:0", "input:0", "free-leases", "state"));
+  EXPECT_THAT(changes_of(LeaseCut(0, 0, 5, 1)), ElementsAre("state"));
+  EXPECT_THAT(changes_of(LeaseCounted(0, 1)), ElementsAre("lease:0", "state"));
+  EXPECT_THAT(changes_of(LeaseEnd(0, 5)), ElementsAre("lease:0", "lease:1", "input:0", "state"));
 }
 
 TEST(MasterProcessor, WritesOnlyWhatHasChanged) {

@@ -1,0 +1,293 @@
+#include "processors/lease_table.h"
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "base/check.h"
+#include "topics/lease_codec.h"
+#include "topics/message_codec.h"
+
+namespace millrace {
+namespace {
+
+Status BadLeases(const std::string& reason) { return absl::InvalidArgumentError(reason); }
+
+std::string NameOfInput(uint32_t partition) {
+  return "partition " + std::to_string(partition) + " of input-data";
+}
+
+std::string NameOfWorker(uint32_t worker) { return "worker " + std::to_string(worker); }
+
+// Whether the keys are 0 .. size - 1, each beside what says the same.
+template <typename States, typename NumberOf>
+bool IsDense(const States& states, const NumberOf& number_of) {
+  uint32_t next = 0;
+  return std::ranges::all_of(states, [&](const auto& entry) {
+    return entry.first == next++ && number_of(entry.second) == entry.first;
+  });
+}
+
+}  // namespace
+
+// ---- commands ----
+
+Status LeaseTable::Apply(const LeaseCommand& command) {
+  switch (command.what_case()) {
+    case LeaseCommand::kBegin:
+      return Begin(command.begin());
+    case LeaseCommand::kCut:
+      return Cut(command.cut());
+    case LeaseCommand::kEnd:
+      return End(command.end());
+    case LeaseCommand::kCounted:
+      return Count(command.counted());
+    case LeaseCommand::WHAT_NOT_SET:
+      break;
+  }
+  MILLRACE_CHECK(false);  // CheckLeaseCommand refuses it
+}
+
+Status LeaseTable::Begin(const LeaseCommand::Begin& begin) {
+  if (has_begun()) {
+    if (workers_.size() == begin.workers() && inputs_.size() == begin.partitions()) {
+      return absl::OkStatus();
+    }
+    return BadLeases("the job leases the rows of " + std::to_string(inputs_.size()) +
+                     " partitions to " + std::to_string(workers_.size()) +
+                     " workers, and a command says other numbers");
+  }
+  for (uint32_t worker = 0; worker < begin.workers(); ++worker) {
+    workers_[worker].set_worker(worker);
+    changed_workers_.insert(worker);
+  }
+  for (uint32_t partition = 0; partition < begin.partitions(); ++partition) {
+    inputs_[partition].set_partition(partition);
+    changed_inputs_.insert(partition);
+  }
+  free_changed_ = true;
+  return absl::OkStatus();
+}
+
+StatusOr<InputState*> LeaseTable::InputOf(uint32_t partition) {
+  const auto input = inputs_.find(partition);
+  if (input != inputs_.end()) return &input->second;
+  return BadLeases(has_begun() ? "the job does not lease rows of " + NameOfInput(partition)
+                               : std::string("the job does not lease rows"));
+}
+
+Status LeaseTable::Cut(const LeaseCommand::Cut& cut) {
+  MILLRACE_ASSIGN_OR_RETURN(InputState * input, InputOf(cut.partition()));
+  // Said again, maybe by a master that began earlier, and cut elsewhere.
+  if (cut.begin() < input->cut_row()) return absl::OkStatus();
+  const std::string name = NameOfInput(cut.partition());
+  if (cut.begin() > input->cut_row()) {
+    return BadLeases(name + " is cut at row " + std::to_string(cut.begin()) + ", but row " +
+                     std::to_string(input->cut_row()) + " is the next one");
+  }
+  if (input->ended()) return BadLeases(name + " is cut behind its end");
+  if (cut.next_offset() <= input->cut_offset()) {
+    return BadLeases(name + " is cut behind offset " + std::to_string(input->cut_offset()) +
+                     ", where it has been cut already, or before");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows that are leased, of all partitions:",
+                                       cut_rows() + (cut.end() - cut.begin()), kMostLeaseNumber));
+  if (free_.size() >= kMostFreeRanges) {
+    return BadLeases("nobody has taken " + std::to_string(kMostFreeRanges) +
+                     " ranges of rows yet, and there is no room for more");
+  }
+  InputRange& range = free_.emplace_back();
+  range.set_partition(cut.partition());
+  range.set_begin(cut.begin());
+  range.set_end(cut.end());
+  range.set_offset(input->cut_offset());
+  free_changed_ = true;
+  input->set_cut_row(cut.end());
+  input->set_cut_offset(cut.next_offset());
+  changed_inputs_.insert(cut.partition());
+  Deal();
+  return absl::OkStatus();
+}
+
+Status LeaseTable::End(const LeaseCommand::End& end) {
+  MILLRACE_ASSIGN_OR_RETURN(InputState * input, InputOf(end.partition()));
+  if (end.rows() != input->cut_row()) {
+    return BadLeases(NameOfInput(end.partition()) + " is said to have " +
+                     std::to_string(end.rows()) + " rows, but " + std::to_string(input->cut_row()) +
+                     " have been cut");
+  }
+  if (input->ended()) return absl::OkStatus();
+  input->set_ended(true);
+  changed_inputs_.insert(end.partition());
+  Deal();
+  return absl::OkStatus();
+}
+
+Status LeaseTable::Count(const LeaseCommand::Counted& counted) {
+  for (const LeaseCommand::Counted::Worker& said : counted.worker()) {
+    const auto worker = workers_.find(said.worker());
+    if (worker == workers_.end()) {
+      return BadLeases("rows of " + NameOfWorker(said.worker()) + " are counted, which has none");
+    }
+    if (said.rows() <= worker->second.next_row()) continue;
+    return BadLeases(std::to_string(said.rows()) + " rows of " + NameOfWorker(said.worker()) +
+                     " are counted, but it was given " + std::to_string(worker->second.next_row()));
+  }
+  for (const LeaseCommand::Counted::Worker& said : counted.worker()) {
+    WorkerLeases& worker = workers_.at(said.worker());
+    // A server that was replaced may say it late.
+    const bool is_news =
+        std::pair(said.rows(), said.clock()) > std::pair(worker.counted_rows(), worker.clock());
+    if (!is_news) continue;
+    worker.set_counted_rows(said.rows());
+    worker.set_clock(said.clock());
+    changed_workers_.insert(said.worker());
+    int done = 0;
+    while (done < worker.open_size() && EndRowOf(worker.open(done)) <= said.rows()) ++done;
+    worker.mutable_open()->DeleteSubrange(0, done);
+  }
+  Deal();
+  return absl::OkStatus();
+}
+
+// ---- who gets what ----
+
+WorkerLeases* LeaseTable::NextToGet() {
+  const auto order = [](const WorkerLeases& worker) {
+    return std::tuple(worker.next_row() - worker.counted_rows(), worker.next_row());
+  };
+  WorkerLeases* next = nullptr;
+  for (auto& [number, worker] : workers_) {
+    if (static_cast<size_t>(worker.open_size()) >= kMostOpenLeases) continue;
+    if (next == nullptr || order(worker) < order(*next)) next = &worker;
+  }
+  return next;
+}
+
+void LeaseTable::Deal() {
+  while (!free_.empty()) {
+    WorkerLeases* const worker = NextToGet();
+    if (worker == nullptr) return;
+    Lease& lease = *worker->add_open();
+    *lease.mutable_range() = free_.front();
+    lease.set_number(worker->next_number());
+    lease.set_first_row(worker->next_row());
+    worker->set_next_number(worker->next_number() + 1);
+    worker->set_next_row(EndRowOf(lease));
+    changed_workers_.insert(worker->worker());
+    free_.pop_front();
+    free_changed_ = true;
+  }
+  if (!IsOver()) return;
+  for (auto& [number, worker] : workers_) {
+    if (worker.last()) continue;
+    worker.set_last(true);
+    changed_workers_.insert(number);
+  }
+}
+
+bool LeaseTable::IsOver() const {
+  return free_.empty() &&
+         std::ranges::all_of(inputs_, [](const auto& input) { return input.second.ended(); });
+}
+
+// ---- questions ----
+
+uint64_t LeaseTable::cut_rows() const {
+  uint64_t rows = 0;
+  for (const auto& [partition, input] : inputs_) rows += input.cut_row();
+  return rows;
+}
+
+Offset LeaseTable::NeededFrom(uint32_t partition) const {
+  int64_t least = inputs_.at(partition).cut_offset();
+  const auto note = [&](const InputRange& range) {
+    if (range.partition() == partition) least = std::min(least, range.offset());
+  };
+  for (const InputRange& range : free_) note(range);
+  for (const auto& [number, worker] : workers_) {
+    for (const Lease& lease : worker.open()) note(lease.range());
+  }
+  return Offset(least);
+}
+
+// ---- the records of `plan` ----
+
+FreeLeases LeaseTable::SaveFree() const {
+  FreeLeases saved;
+  for (const InputRange& range : free_) *saved.add_range() = range;
+  return saved;
+}
+
+Status LeaseTable::Load(Workers workers, Inputs inputs, const FreeLeases* free) {
+  workers_ = std::move(workers);
+  inputs_ = std::move(inputs);
+  if (has_begun() != (free != nullptr)) {
+    return BadLeases("leases without a list of what is free, or a list without leases");
+  }
+  if (free != nullptr) free_.assign(free->range().begin(), free->range().end());
+  return Check();
+}
+
+Status LeaseTable::Check() const {
+  if (workers_.empty() != inputs_.empty()) return BadLeases("leases of no rows, or for nobody");
+  if (!IsDense(workers_, [](const WorkerLeases& worker) { return worker.worker(); }) ||
+      !IsDense(inputs_, [](const InputState& input) { return input.partition(); })) {
+    return BadLeases("leases of some workers, or of some partitions, are missing");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("free ranges of rows:", free_.size(), kMostFreeRanges));
+  for (const InputRange& range : free_) MILLRACE_RETURN_IF_ERROR(CheckInputRange(range));
+  for (const auto& [partition, input] : inputs_) MILLRACE_RETURN_IF_ERROR(CheckInputState(input));
+  const bool is_over = IsOver();
+  for (const auto& [number, worker] : workers_) {
+    MILLRACE_RETURN_IF_ERROR(CheckWorkerLeases(worker));
+    if (worker.last() != is_over) {
+      return BadLeases(NameOfWorker(number) + " is told of the end at the wrong time");
+    }
+    const bool has_room = static_cast<size_t>(worker.open_size()) < kMostOpenLeases;
+    if (has_room && !free_.empty()) {
+      return BadLeases(NameOfWorker(number) + " has room for a lease, and does not get it");
+    }
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckSums());
+  return CheckRanges();
+}
+
+// Each row that was cut has been given, or is free.
+Status LeaseTable::CheckSums() const {
+  uint64_t rows = 0;
+  for (const InputRange& range : free_) rows += RowsOf(range);
+  for (const auto& [number, worker] : workers_) rows += worker.next_row();
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows that are leased:", rows, kMostLeaseNumber));
+  if (rows == cut_rows()) return absl::OkStatus();
+  return BadLeases(std::to_string(rows) + " rows are leased, or free, but " +
+                   std::to_string(cut_rows()) + " have been cut");
+}
+
+// No two have a row in common, and they begin in the log in the order of their rows.
+Status LeaseTable::CheckRanges() const {
+  std::vector<const InputRange*> ranges;
+  for (const InputRange& range : free_) ranges.push_back(&range);
+  for (const auto& [number, worker] : workers_) {
+    for (const Lease& lease : worker.open()) ranges.push_back(&lease.range());
+  }
+  std::ranges::sort(ranges, [](const InputRange* a, const InputRange* b) {
+    return std::pair(a->partition(), a->begin()) < std::pair(b->partition(), b->begin());
+  });
+  const InputRange* before = nullptr;
+  for (const InputRange* range : ranges) {
+    const std::string name = NameOfInput(range->partition());
+    const auto input = inputs_.find(range->partition());
+    if (input == inputs_.end()) return BadLeases("the job does not lease rows of " + name);
+    if (range->end() > input->second.cut_row() || range->offset() >= input->second.cut_offset()) {
+      return BadLeases("rows of " + name + " are leased, or free, and have not been cut");
+    }
+    const bool follows = before == nullptr || before->partition() != range->partition() ||
+                         (before->end() <= range->begin() && before->offset() < range->offset());
+    if (!follows) return BadLeases("rows of " + name + " are leased, or free, twice");
+    before = range;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

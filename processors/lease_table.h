@@ -1,0 +1,88 @@
+// Which rows of input-data each worker has, of a job that leases them: a part of the master's fold.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/leases.pb.h"
+
+namespace millrace {
+
+// A fold of commands about leases. Pure; not thread-safe.
+//
+// Partitions are cut into ranges of rows, each row once. The oldest free range goes to the worker
+// with the fewest rows that are not counted, as long as it has room for a lease; of these to the
+// one that has been given the fewest rows, so that workers of equal speed have equal shares even
+// where rows are rare; then to the first one. A worker's leases stand one behind the other in a
+// numbering of its own. So its batches are those of a partition of its own, and shard 0 counts them
+// as such: a lease is done when shard 0 has counted its last row, and who says so late or again
+// changes nothing.
+class LeaseTable {
+ public:
+  using Workers = std::map<uint32_t, WorkerLeases>;  // by worker
+  using Inputs = std::map<uint32_t, InputState>;     // by partition
+  using Free = std::deque<InputRange>;
+
+  // REQUIRES CheckLeaseCommand. What was said before changes nothing. InvalidArgument, and nothing
+  // changes: a beginning with other numbers than the first, a worker or partition that is not
+  // there, a cut that leaves rows out, one behind the end, one too many, an end that is not at the
+  // last cut, more rows of a worker than it was given.
+  Status Apply(const LeaseCommand& command);
+
+  // Before the beginning there are no workers and no inputs, and no free ranges.
+  bool has_begun() const { return !workers_.empty(); }
+  const Workers& workers() const { return workers_; }
+  const Inputs& inputs() const { return inputs_; }
+  const Free& free() const { return free_; }
+  // All rows that have been cut, of all partitions.
+  uint64_t cut_rows() const;
+  // Whether there is too little for workers that get through with theirs: more is to be cut.
+  bool WantsCuts() const { return free_.size() < kFreePerWorker * workers_.size(); }
+  // Nobody will read records of the partition before it. (Other readers need the one before it,
+  // which has the last row: WorkerTask::TrimPosition.) REQUIRES that there is the partition.
+  Offset NeededFrom(uint32_t partition) const;
+
+  // What has changed since the last call.
+  std::set<uint32_t> TakeChangedWorkers() { return std::exchange(changed_workers_, {}); }
+  std::set<uint32_t> TakeChangedInputs() { return std::exchange(changed_inputs_, {}); }
+  bool TakeFreeChanged() { return std::exchange(free_changed_, false); }
+  FreeLeases SaveFree() const;
+
+  // REQUIRES a new table. `free`: null when there is no such record. InvalidArgument with the
+  // reason why this was never saved.
+  Status Load(Workers workers, Inputs inputs, const FreeLeases* free);
+  // What always holds; else InvalidArgument.
+  Status Check() const;
+
+ private:
+  static constexpr size_t kFreePerWorker = 2;
+
+  Status Begin(const LeaseCommand::Begin& begin);
+  Status Cut(const LeaseCommand::Cut& cut);
+  Status End(const LeaseCommand::End& end);
+  Status Count(const LeaseCommand::Counted& counted);
+  // The partition's state; InvalidArgument: there is none.
+  StatusOr<InputState*> InputOf(uint32_t partition);
+  // Gives out what can be given, and tells the workers of the end.
+  void Deal();
+  WorkerLeases* NextToGet();  // null: nobody has room
+  bool IsOver() const;        // all is cut and given
+  Status CheckSums() const;
+  Status CheckRanges() const;
+
+  Workers workers_;
+  Inputs inputs_;
+  Free free_;
+  std::set<uint32_t> changed_workers_;
+  std::set<uint32_t> changed_inputs_;
+  bool free_changed_ = false;
+};
+
+}  // namespace millrace
