@@ -75,7 +75,7 @@ void OnePassBatches::Forget(const Progress& progress) {
     rows_.pop_front();
     ++first_;
     // A shard that has lost its state must not go on from rows that are gone.
-    begin_ = first_;
+    begin_ = std::max(*begin_, first_);
     begin_clock_ = std::max(begin_clock_, progress.clock);
   }
   while (!flushes_.empty() && flushes_.front() <= first_) flushes_.pop_front();

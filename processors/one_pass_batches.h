@@ -27,8 +27,8 @@ struct OnePassOptions {
 
 class OnePassBatches final : public BatchSource {
  public:
-  // `begin`: the number of the first row that will be added, if it is known. `clock`: of the worker
-  // when the rows before had been counted.
+  // `begin`: the number of the first row that will be added, if it is known, or of a later one:
+  // those before it may be added, and have been counted. `clock`: of the worker when they had been.
   explicit OnePassBatches(const OnePassOptions& options,
                           std::optional<RowNumber> begin = std::nullopt, Clock clock = Clock(0));
 

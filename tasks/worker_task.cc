@@ -7,7 +7,6 @@
 
 #include "base/big_endian.h"
 #include "base/check.h"
-#include "processors/one_pass_batches.h"
 #include "processors/policy.h"
 #include "processors/sliding_buffer_batches.h"
 #include "topics/batch_wait.h"
@@ -91,12 +90,7 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
     source_ =
         std::make_unique<SlidingBufferBatches>(SlidingOptions(options_.training), shape_, *buffer_);
   } else {
-    source_ = std::make_unique<OnePassBatches>(
-        OnePassOptions{.batch_rows = MostBatchRows(options_.training, options_.rows_per_turn),
-                       .first_rows = FirstBatchRows(options_.training, options_.rows_per_turn),
-                       .pipeline = options_.pipeline,
-                       .ends_at_flushes = BatchWaitOf(options_.training) > 0},
-        runs_begin_, position.clock);
+    source_ = std::make_unique<OnePassBatches>(BatchOptions(), runs_begin_, position.clock);
   }
   input_ = std::make_unique<InputDataProcessor>(options_.worker, shape_, *source_, runs_begin_,
                                                 options_.dead_letter_reasons_only);
@@ -104,6 +98,25 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
   training_ =
       std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_, next_message_id_);
   return next_offset_;
+}
+
+OnePassOptions WorkerTask::BatchOptions() const {
+  return {.batch_rows = MostBatchRows(options_.training, options_.rows_per_turn),
+          .first_rows = FirstBatchRows(options_.training, options_.rows_per_turn),
+          .pipeline = options_.pipeline,
+          .ends_at_flushes = BatchWaitOf(options_.training) > 0};
+}
+
+void WorkerTask::StartLeased(const WorkerLeases& leases) {
+  MILLRACE_CHECK(options_.training.schedule() == Training::ONE_PASS);
+  OnePassOptions options = BatchOptions();
+  options.ends_at_flushes = true;  // and at the ends of leases
+  source_ = std::make_unique<OnePassBatches>(options, RowNumber(leases.counted_rows()),
+                                             Clock(leases.clock()));
+  leased_ =
+      std::make_unique<LeasedRows>(leases, shape_, *source_, options_.dead_letter_reasons_only);
+  training_ =
+      std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_, next_message_id_);
 }
 
 StatusOr<BufferPosition> WorkerTask::RestoreBuffer(const OrderedByteMap& store,
@@ -134,6 +147,7 @@ void WorkerTask::Start(std::vector<OutgoingRecord>& out) {
 }
 
 Status WorkerTask::ProcessInput(const InputDataRecord& record) {
+  if (leased_) return leased_->Process(record);
   const std::optional<RowNumber> before = input_->next_row();
   MILLRACE_RETURN_IF_ERROR(input_->Process(record));
   // The end is no row, so it stays to be read again: a task that started after it would wait for

@@ -13,6 +13,8 @@
 #include "base/types.h"
 #include "models/model.h"
 #include "processors/input_data_processor.h"
+#include "processors/leased_rows.h"
+#include "processors/one_pass_batches.h"
 #include "processors/worker_training_processor.h"
 #include "stores/ordered_byte_map.h"
 #include "stores/training_buffer.h"
@@ -35,9 +37,10 @@ struct InputPosition {
   bool operator==(const InputPosition&) const = default;
 };
 
-// Life of a task: StartReading(committed position) says where to read `input-data`; Start asks the
-// servers (after the reader of `weights` is at the end of its partition); then ProcessInput
-// and ProcessWeights in any order, Advance after either. Not thread-safe; no call blocks.
+// Life of a task: StartReading(committed position) says where to read `input-data`; or, where rows
+// are leased, StartLeased takes what the worker has of them; Start asks the servers (after the
+// reader of `weights` is at the end of its partition); then ProcessInput and ProcessWeights in any
+// order, Advance after either. Not thread-safe; no call blocks.
 class WorkerTask {
  public:
   // `shape` and `model` fit the job's features; `model` is shared and outlives the task. `attempt`
@@ -51,8 +54,20 @@ class WorkerTask {
   StatusOr<Offset> StartReading(const std::optional<InputPosition>& committed, Offset log_begin,
                                 const OrderedByteMap* store);
 
+  // In place of StartReading: begins with the worker's newest record of `plan`. Its rows come from
+  // several partitions, in the order of its leases, and there is nothing to commit. REQUIRES
+  // CheckWorkerLeases, and one pass.
+  void StartLeased(const WorkerLeases& leases);
+  // Takes a later one (LeasedRows::Follow). False: another instance of the worker is further; a new
+  // task may begin with the record. REQUIRES StartLeased.
+  StatusOr<bool> FollowLeases(const WorkerLeases& leases) { return leased_->Follow(leases); }
+  // Where the next record is to be read; none: nothing before there is another lease. REQUIRES
+  // StartLeased.
+  std::optional<LeasedRows::Place> NextLeased() const { return leased_->next(); }
+
   void Start(std::vector<OutgoingRecord>& out);
-  // DataLoss on a gap in the row numbers.
+  // DataLoss on a gap in the row numbers. Where rows are leased, REQUIRES NextLeased() and a record
+  // of its partition.
   Status ProcessInput(const InputDataRecord& record);
   // Processes a record of `weights`; an unusable one becomes a dead letter, and counts as an
   // unusable answer.
@@ -82,17 +97,19 @@ class WorkerTask {
   // Whether every shard has reported this worker's clock.
   bool answered() const { return training_->answered(); }
   std::vector<ShardId> SilentShards() const { return training_->SilentShards(); }
-  bool ended() const { return input_->ended(); }
+  bool ended() const { return leased_ ? leased_->ended() : input_->ended(); }
   bool owes_update() const { return training_->owes_update(); }
   Clock clock() const { return training_->progress().clock; }
   Offset next_offset() const { return next_offset_; }
   size_t buffered_rows() const { return source_->size(); }
-  uint64_t repeated_rows() const { return input_->repeated_rows(); }
+  uint64_t repeated_rows() const {
+    return leased_ ? leased_->repeated_rows() : input_->repeated_rows();
+  }
   // Evaluations of batches since the last call (WorkerOptions::evaluate_batches).
   std::vector<WorkerOutput::Evaluation> TakeEvaluations();
 
   // The position to commit: a task that starts there, in any process, continues as this one would.
-  // Empty: nothing new to commit.
+  // Empty: nothing new to commit, or rows are leased: then the plan says where to start.
   std::optional<InputPosition> CommitPosition() const;
 
   // `input-data` before this offset may be deleted. The record with the row before the first needed
@@ -110,6 +127,7 @@ class WorkerTask {
     Offset record = 0;
     Offset behind_last = 0;  // behind the record of the run before
   };
+  OnePassOptions BatchOptions() const;
   Status TakeWeights(std::string_view key, std::string_view value);
   // Counts an unusable record of `weights`.
   void CountUnusable(int32_t partition, Offset offset, const Status& why);
@@ -131,7 +149,8 @@ class WorkerTask {
   uint64_t next_message_id_;
   std::unique_ptr<TrainingBuffer> buffer_;  // buffer schedule only
   std::unique_ptr<BatchSource> source_;
-  std::unique_ptr<InputDataProcessor> input_;
+  std::unique_ptr<InputDataProcessor> input_;  // one of the two
+  std::unique_ptr<LeasedRows> leased_;
   std::unique_ptr<WorkerTrainingProcessor> training_;
   WeightsJoiner weights_joiner_;
   uint64_t unusable_answers_ = 0;

@@ -66,8 +66,7 @@ std::string EncodeEnd(RowNumber row_count, uint64_t fingerprint) {
   return WholeFrame(record);
 }
 
-Status DecodeInput(const InputKey& key, std::string_view value, const RowShape& shape,
-                   InputRecord& record) {
+Status ParseInput(const InputKey& key, std::string_view value, InputRecord& record) {
   MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
   if (frame.is_chunk) return absl::InvalidArgumentError("a chunk, but rows are never split");
   MILLRACE_RETURN_IF_ERROR(ParseMessage(frame.body, record));
@@ -82,11 +81,15 @@ Status DecodeInput(const InputKey& key, std::string_view value, const RowShape& 
         std::string(record.has_end() ? "the end of a stream" : "a flush") + " of " +
         std::to_string(rows) + " rows, but the key does not say so");
   }
-  if (record.rows().row_count() != key.count) {
-    return absl::InvalidArgumentError(std::to_string(record.rows().row_count()) +
-                                      " rows, but the key says " + std::to_string(key.count));
-  }
-  return CheckRowBatch(record.rows(), shape);
+  if (record.rows().row_count() == key.count) return absl::OkStatus();
+  return absl::InvalidArgumentError(std::to_string(record.rows().row_count()) +
+                                    " rows, but the key says " + std::to_string(key.count));
+}
+
+Status DecodeInput(const InputKey& key, std::string_view value, const RowShape& shape,
+                   InputRecord& record) {
+  MILLRACE_RETURN_IF_ERROR(ParseInput(key, value, record));
+  return record.has_rows() ? CheckRowBatch(record.rows(), shape) : absl::OkStatus();
 }
 
 Status DecodeRow(std::string_view value, const RowShape& shape, InputRecord& record, Row& row) {

@@ -38,8 +38,9 @@ std::string EncodeFlush(RowNumber row_count);
 std::string EncodeEnd(RowNumber row_count, uint64_t fingerprint = 0);
 
 // Parses a value of input-data into `record` (reused: no allocation when warm) and checks that it
-// is what the key says, and its columns those of `shape`; RowBatchReader takes its rows out.
-// InvalidArgument with the reason.
+// is what the key says. InvalidArgument with the reason.
+Status ParseInput(const InputKey& key, std::string_view value, InputRecord& record);
+// The same, and that its columns are those of `shape`; RowBatchReader takes its rows out.
 Status DecodeInput(const InputKey& key, std::string_view value, const RowShape& shape,
                    InputRecord& record);
 // A row by itself, as EncodeRow makes it.

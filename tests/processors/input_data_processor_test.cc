@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/processors/input_fixture.h"
 #include "topics/frame.h"
 #include "topics/row_codec.h"
 
@@ -18,65 +19,19 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const RowShape kShape = {.numeric = 1, .features = 4, .classes = 2};
-
-// Remembers what it was given.
-class RecordingSource final : public BatchSource {
- public:
-  struct Added {
-    RowNumber number;
-    int64_t timestamp_ms;
-    std::optional<Row> row;
-  };
-
-  void Add(RowNumber number, int64_t timestamp_ms, Row* row) override {
-    added.push_back({number, timestamp_ms, std::nullopt});
-    if (row != nullptr) added.back().row = *row;
-  }
-  void Flush(RowNumber row) override { flushes.push_back(row); }
-  void End(RowNumber row_count) override { ends.push_back(row_count); }
-  StatusOr<BatchState> Next(const Progress&, Batch&) override { return BatchState::kWait; }
-  size_t size() const override { return added.size(); }
-  bool WantsRows() const override { return true; }
-  SourceBegin NeededFrom(const Progress&) const override { return {}; }
-
-  std::vector<RowNumber> numbers() const {
-    std::vector<RowNumber> numbers;
-    for (const Added& row : added) numbers.push_back(row.number);
-    return numbers;
-  }
-
-  std::vector<Added> added;
-  std::vector<RowNumber> flushes;
-  std::vector<RowNumber> ends;
-};
-
-Row RowOf(RowNumber number) {
-  return {static_cast<uint32_t>(number % 2), {static_cast<double>(number)}, {1, 3}, {0.5f, 1}};
-}
-
-std::string KeyOf(RowNumber number, uint32_t count = 1) { return EncodeInputKey({number, count}); }
-
-// Rows [begin, end) as one record.
-std::string ValueOf(RowNumber begin, RowNumber end) {
-  RowBatchEncoder batch;
-  for (RowNumber number = begin; number < end; ++number) batch.Add(RowOf(number));
-  return EncodeRows(batch);
-}
-
 class InputDataProcessorTest : public ::testing::Test {
  protected:
   Status Send(const std::string& key, const std::string& value) {
     const Offset offset = offset_++;
     return input_.Process({offset, offset + 1000, key, value});
   }
-  Status SendRow(RowNumber number) { return Send(KeyOf(number), EncodeRow(RowOf(number))); }
-  Status SendDamaged(RowNumber number) { return Send(KeyOf(number), "damaged"); }
+  Status SendRow(RowNumber number) { return Send(InputKeyOf(number), EncodeRow(RowOf(number))); }
+  Status SendDamaged(RowNumber number) { return Send(InputKeyOf(number), "damaged"); }
   Status SendEnd(RowNumber row_count) {
     return Send(EncodeInputKey({row_count, 0}), EncodeEnd(row_count));
   }
   Status SendRows(RowNumber begin, RowNumber end) {
-    return Send(KeyOf(begin, static_cast<uint32_t>(end - begin)), ValueOf(begin, end));
+    return Send(InputKeyOf(begin, static_cast<uint32_t>(end - begin)), InputValueOf(begin, end));
   }
   std::vector<Offset> LetterOffsets(RowNumber begin, RowNumber end) const {
     std::vector<Offset> offsets;
@@ -87,7 +42,7 @@ class InputDataProcessorTest : public ::testing::Test {
   }
 
   RecordingSource source_;
-  InputDataProcessor input_{3, kShape, source_, 0};
+  InputDataProcessor input_{3, kBatchesShape, source_, 0};
   Offset offset_ = 0;
 };
 
@@ -127,12 +82,12 @@ TEST_F(InputDataProcessorTest, AGapInFrontOfTheEndIsAnErrorToo) {
 }
 
 TEST_F(InputDataProcessorTest, WithoutAnExpectationTheFirstRecordSaysWhereItBegins) {
-  InputDataProcessor input(3, kShape, source_, std::nullopt);
+  InputDataProcessor input(3, kBatchesShape, source_, std::nullopt);
   EXPECT_EQ(input.next_row(), std::nullopt);
   const std::string row = EncodeRow(RowOf(7));
-  ASSERT_TRUE(input.Process({0, 0, KeyOf(7), row}).ok());
+  ASSERT_TRUE(input.Process({0, 0, InputKeyOf(7), row}).ok());
   EXPECT_EQ(input.next_row(), 8u);
-  EXPECT_TRUE(absl::IsDataLoss(input.Process({1, 0, KeyOf(9), row})));
+  EXPECT_TRUE(absl::IsDataLoss(input.Process({1, 0, InputKeyOf(9), row})));
   EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({7}));
 }
 
@@ -149,7 +104,7 @@ TEST_F(InputDataProcessorTest, WhatCannotBeDecodedUsesUpItsNumberAsAnEmptyRow) {
 TEST_F(InputDataProcessorTest, ARowOfAnotherShapeIsOneThatCannotBeDecoded) {
   Row row = RowOf(0);
   row.index = {1, 4};
-  ASSERT_TRUE(Send(KeyOf(0), EncodeRow(row)).ok());
+  ASSERT_TRUE(Send(InputKeyOf(0), EncodeRow(row)).ok());
   EXPECT_FALSE(source_.added[0].row.has_value());
   EXPECT_THAT(source_.dead_letters().Between(0, 1)[0].reason(), HasSubstr("feature 4"));
 }
@@ -162,7 +117,7 @@ TEST_F(InputDataProcessorTest, ADeadLetterNamesThePlaceAndTheReasonAndKeepsTheBy
   EXPECT_EQ(letters[0].topic(), "input-data");
   EXPECT_EQ(letters[0].partition(), 3);
   EXPECT_EQ(letters[0].offset(), 1);
-  EXPECT_EQ(letters[0].key(), KeyOf(1));
+  EXPECT_EQ(letters[0].key(), InputKeyOf(1));
   EXPECT_EQ(letters[0].rows(), 1u);
   EXPECT_EQ(letters[0].value(), "damaged");
   EXPECT_THAT(letters[0].reason(), HasSubstr("format version"));
@@ -248,8 +203,8 @@ TEST_F(InputDataProcessorTest, SavedDeadLettersComeBackWithTheirRows) {
 
 TEST_F(InputDataProcessorTest, KeepsNothingOfAnUnusableRowWhenOnlyReasonsAreWanted) {
   RecordingSource source;
-  InputDataProcessor input(3, kShape, source, 0, /*reasons_only=*/true);
-  ASSERT_TRUE(input.Process({5, 0, KeyOf(0), "damaged"}).ok());
+  InputDataProcessor input(3, kBatchesShape, source, 0, /*reasons_only=*/true);
+  ASSERT_TRUE(input.Process({5, 0, InputKeyOf(0), "damaged"}).ok());
   const std::vector<DeadLetter> letters = source.dead_letters().Between(0, 1);
   ASSERT_EQ(letters.size(), 1u);
   EXPECT_EQ(letters[0].offset(), 5);
@@ -281,8 +236,8 @@ TEST_F(InputDataProcessorTest, OfARecordThatOverlapsOnlyTheNewRowsCount) {
 
 TEST_F(InputDataProcessorTest, ARecordThatCannotBeDecodedUsesUpTheNumbersThatItsKeySays) {
   ASSERT_TRUE(SendRows(0, 2).ok());
-  ASSERT_TRUE(Send(KeyOf(2, 3), "damaged").ok());
-  ASSERT_TRUE(Send(KeyOf(5, 3), ValueOf(5, 7)).ok());
+  ASSERT_TRUE(Send(InputKeyOf(2, 3), "damaged").ok());
+  ASSERT_TRUE(Send(InputKeyOf(5, 3), InputValueOf(5, 7)).ok());
   ASSERT_TRUE(SendRows(8, 9).ok());
   EXPECT_THAT(source_.numbers(), ElementsAreArray<RowNumber>({0, 1, 2, 3, 4, 5, 6, 7, 8}));
   for (RowNumber number = 2; number < 8; ++number) EXPECT_FALSE(source_.added[number].row);
@@ -290,7 +245,7 @@ TEST_F(InputDataProcessorTest, ARecordThatCannotBeDecodedUsesUpTheNumbersThatIts
   ASSERT_EQ(letters.size(), 2u);
   EXPECT_EQ(letters[0].offset(), 1);
   EXPECT_EQ(letters[0].rows(), 3u);
-  EXPECT_EQ(letters[0].key(), KeyOf(2, 3));
+  EXPECT_EQ(letters[0].key(), InputKeyOf(2, 3));
   EXPECT_EQ(letters[0].value(), "damaged");
   EXPECT_EQ(letters[1].rows(), 3u);
   EXPECT_THAT(letters[1].reason(), HasSubstr("2 rows, but the key says 3"));
@@ -298,12 +253,12 @@ TEST_F(InputDataProcessorTest, ARecordThatCannotBeDecodedUsesUpTheNumbersThatIts
 
 // A worker may begin between its rows again: what was counted once must not be again.
 TEST_F(InputDataProcessorTest, ADamagedRecordIsCountedWithItsLastRow) {
-  ASSERT_TRUE(Send(KeyOf(0, 3), "damaged").ok());
+  ASSERT_TRUE(Send(InputKeyOf(0, 3), "damaged").ok());
   EXPECT_THAT(LetterOffsets(0, 2), IsEmpty());
   EXPECT_THAT(LetterOffsets(2, 3), ElementsAreArray<Offset>({0}));
   RecordingSource source;
-  InputDataProcessor input(3, kShape, source, 1);
-  ASSERT_TRUE(input.Process({0, 0, KeyOf(0, 3), "damaged"}).ok());
+  InputDataProcessor input(3, kBatchesShape, source, 1);
+  ASSERT_TRUE(input.Process({0, 0, InputKeyOf(0, 3), "damaged"}).ok());
   EXPECT_THAT(source.numbers(), ElementsAreArray<RowNumber>({1, 2}));
   EXPECT_EQ(source.dead_letters().First(), 2u);
 }
@@ -315,7 +270,7 @@ TEST_F(InputDataProcessorTest, ARowOfManyThatCannotBeUsedIsADeadLetterOfItsOwn) 
   batch.Add(RowOf(0));
   batch.Add(bad);
   batch.Add(RowOf(2));
-  ASSERT_TRUE(Send(KeyOf(0, 3), EncodeRows(batch)).ok());
+  ASSERT_TRUE(Send(InputKeyOf(0, 3), EncodeRows(batch)).ok());
   EXPECT_EQ(source_.added[0].row, RowOf(0));
   EXPECT_FALSE(source_.added[1].row);
   EXPECT_EQ(source_.added[2].row, RowOf(2));
@@ -323,7 +278,7 @@ TEST_F(InputDataProcessorTest, ARowOfManyThatCannotBeUsedIsADeadLetterOfItsOwn) 
   ASSERT_EQ(letters.size(), 1u);
   EXPECT_EQ(letters[0].reason(), "class id 2");
   EXPECT_EQ(letters[0].rows(), 1u);
-  EXPECT_EQ(letters[0].key(), KeyOf(1));
+  EXPECT_EQ(letters[0].key(), InputKeyOf(1));
   EXPECT_EQ(letters[0].value(), EncodeRow(bad));
 }
 
@@ -341,7 +296,7 @@ TEST_F(InputDataProcessorTest, AnEndThatIsDamagedOrOfOtherRowsIsNoEndAndUsesUpNo
   ASSERT_TRUE(SendRow(0).ok());
   ASSERT_TRUE(Send(EncodeInputKey({1, 0}), "damaged").ok());
   ASSERT_TRUE(Send(EncodeInputKey({1, 0}), EncodeEnd(2)).ok());
-  ASSERT_TRUE(Send(KeyOf(1), EncodeEnd(1)).ok()) << "a key of rows uses them up";
+  ASSERT_TRUE(Send(InputKeyOf(1), EncodeEnd(1)).ok()) << "a key of rows uses them up";
   EXPECT_FALSE(input_.ended());
   ASSERT_TRUE(SendEnd(2).ok());
   EXPECT_TRUE(input_.ended());
@@ -349,7 +304,7 @@ TEST_F(InputDataProcessorTest, AnEndThatIsDamagedOrOfOtherRowsIsNoEndAndUsesUpNo
 }
 
 TEST_F(InputDataProcessorTest, AKeyOfMoreRowsThanARecordHasUsesUpNone) {
-  ASSERT_TRUE(Send(KeyOf(0, kMostBatchRows + 1), "?").ok());
+  ASSERT_TRUE(Send(InputKeyOf(0, kMostBatchRows + 1), "?").ok());
   EXPECT_THAT(source_.numbers(), IsEmpty());
   EXPECT_EQ(source_.dead_letters().size(), 1u);
 }
@@ -363,7 +318,7 @@ TEST_F(InputDataProcessorTest, RowsThatSayWhenTheyHappenedHaveTimesOfTheirOwn) {
   rows.mutable_numeric(0)->add_narrow(4);
   rows.add_event_time_ms(70);
   rows.add_event_time_ms(50);
-  ASSERT_TRUE(Send(KeyOf(0, 2), MakeFrames(record.SerializeAsString(), 0).front()).ok());
+  ASSERT_TRUE(Send(InputKeyOf(0, 2), MakeFrames(record.SerializeAsString(), 0).front()).ok());
   ASSERT_EQ(source_.added.size(), 2u);
   EXPECT_EQ(source_.added[0].timestamp_ms, 70);
   EXPECT_EQ(source_.added[1].timestamp_ms, 50);
@@ -375,7 +330,7 @@ TEST_F(InputDataProcessorTest, EveryRowOfAnyLogComesOnceAndInOrder) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 200; ++trial) {
     RecordingSource source;
-    InputDataProcessor input(3, kShape, source, 0);
+    InputDataProcessor input(3, kBatchesShape, source, 0);
     std::vector<bool> damaged;  // the row came first in a damaged record
     uint64_t rows_sent = 0;
     RowNumber next = 0;
@@ -383,8 +338,8 @@ TEST_F(InputDataProcessorTest, EveryRowOfAnyLogComesOnceAndInOrder) {
       if (random() % 10 == 0) next -= std::min<uint64_t>(next, random() % 8);
       const RowNumber end = next + 1 + random() % 4;
       const bool is_damaged = random() % 5 == 0;
-      const std::string value = is_damaged ? "damaged" : ValueOf(next, end);
-      const std::string key = KeyOf(next, static_cast<uint32_t>(end - next));
+      const std::string value = is_damaged ? "damaged" : InputValueOf(next, end);
+      const std::string key = InputKeyOf(next, static_cast<uint32_t>(end - next));
       ASSERT_TRUE(input.Process({Offset(step), 0, key, value}).ok());
       if (damaged.size() < end) damaged.resize(end, is_damaged);
       rows_sent += end - next;

@@ -1,0 +1,88 @@
+#include "processors/leased_rows.h"
+
+#include <string>
+
+#include "base/check.h"
+#include "topics/lease_codec.h"
+
+namespace millrace {
+namespace {
+
+uint64_t FirstNumberOf(const WorkerLeases& leases) {
+  return leases.next_number() - static_cast<uint64_t>(leases.open_size());
+}
+
+RowNumber FirstRowOf(const WorkerLeases& leases) {
+  return RowNumber(leases.open_size() > 0 ? leases.open(0).first_row() : leases.next_row());
+}
+
+RowWindow WindowOf(const Lease& lease) {
+  return {.partition = lease.range().partition(),
+          .begin = RowNumber(lease.range().begin()),
+          .end = RowNumber(lease.range().end()),
+          .first = RowNumber(lease.first_row())};
+}
+
+}  // namespace
+
+LeasedRows::LeasedRows(const WorkerLeases& leases, const RowShape& shape, BatchSource& source,
+                       bool reasons_only)
+    : input_(InputDataProcessor::OfWindows(FirstRowOf(leases), shape, source, reasons_only)),
+      next_number_(FirstNumberOf(leases)),
+      next_row_(FirstRowOf(leases)) {
+  const StatusOr<bool> followed = Follow(leases);
+  MILLRACE_CHECK(followed.ok() && *followed);
+}
+
+StatusOr<bool> LeasedRows::Follow(const WorkerLeases& leases) {
+  if (FirstNumberOf(leases) > next_number_) return false;
+  for (const Lease& lease : leases.open()) {
+    if (lease.number() >= next_number_) MILLRACE_RETURN_IF_ERROR(Take(lease));
+  }
+  is_last_ |= leases.last();
+  GoOn();
+  return true;
+}
+
+Status LeasedRows::Take(const Lease& lease) {
+  if (lease.first_row() != next_row_ || is_last_) {
+    return absl::InvalidArgumentError("lease " + std::to_string(lease.number()) +
+                                      " begins at row " + std::to_string(lease.first_row()) +
+                                      ", but those before end " +
+                                      (is_last_ ? "the stream" : "elsewhere"));
+  }
+  if (leases_.empty()) next_offset_ = Offset(lease.range().offset());
+  leases_.push_back(lease);
+  ++next_number_;
+  next_row_ = RowNumber(EndRowOf(lease));
+  return absl::OkStatus();
+}
+
+void LeasedRows::GoOn() {
+  if (!input_.window_is_done()) return;
+  if (!leases_.empty()) {
+    input_.Begin(WindowOf(leases_.front()));
+  } else if (is_last_) {
+    input_.EndWindows();
+  }
+}
+
+std::optional<LeasedRows::Place> LeasedRows::next() const {
+  if (leases_.empty()) return std::nullopt;
+  const Lease& lease = leases_.front();
+  return Place{lease.number(), lease.range().partition(), next_offset_};
+}
+
+Status LeasedRows::Process(const InputDataRecord& record) {
+  MILLRACE_CHECK(!leases_.empty());
+  if (record.offset < next_offset_) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(input_.Process(record));
+  next_offset_ = record.offset + 1;
+  if (!input_.window_is_done()) return absl::OkStatus();
+  leases_.pop_front();
+  if (!leases_.empty()) next_offset_ = Offset(leases_.front().range().offset());
+  GoOn();
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

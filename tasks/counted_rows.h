@@ -1,0 +1,42 @@
+// What the master of a job that leases rows is told of the rows that shard 0 has counted.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/types.h"
+#include "messages/leases.pb.h"
+#include "processors/server_processor.h"
+
+namespace millrace {
+
+// Says what has changed, and not too often: a lease that is known to be done a little later costs
+// nothing, since its worker has others. Pure; not thread-safe.
+class CountedRows {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::milliseconds kEvery{100};
+
+  explicit CountedRows(uint32_t workers) : said_(workers) {}
+
+  // What is to be said now of the workers that have got on since the last time; none: nothing. The
+  // first time everything is said. REQUIRES `shard`: shard 0, whose state is a fold of records that
+  // are in the log; and that `now` does not decrease.
+  std::optional<LeaseCommand> Take(const ServerProcessor& shard, Time now);
+  // What was said may have been lost: all of it is said again.
+  void SayAgain() { said_.assign(said_.size(), {}); }
+
+ private:
+  struct Said {
+    RowNumber rows = 0;
+    Clock clock = 0;
+    bool operator==(const Said&) const = default;
+  };
+
+  std::vector<Said> said_;  // by worker; as a table of leases begins
+  std::optional<Time> last_;
+};
+
+}  // namespace millrace
