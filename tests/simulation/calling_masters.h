@@ -16,7 +16,8 @@
 
 namespace millrace::simulation {
 
-// It may be killed, or be overtaken, before each step. Calls is TaskCalls or NodeCalls.
+// It may be killed, or be overtaken, before each step. Calls is TaskCalls or NodeCalls; or of a
+// master that cuts input-data its InputCutter, which nobody calls.
 template <typename Calls>
 struct CallingMaster {
   enum class Step { kFence, kRestore, kFold, kCommit, kAnswer };
