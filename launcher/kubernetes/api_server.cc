@@ -126,15 +126,16 @@ StatusOr<std::unique_ptr<ApiServer>> ApiServer::Create(const ApiServerOptions& o
   if (!authorities.empty()) http.ca_file = options.account_folder + "/ca.crt";
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<HttpClient> client,
                             HttpClient::Create(std::move(http)));
-  return std::unique_ptr<ApiServer>(new ApiServer(std::move(url), options.account_folder,
-                                                  std::move(kube_namespace), std::move(client)));
+  return std::unique_ptr<ApiServer>(
+      new ApiServer(std::move(url), options, std::move(kube_namespace), std::move(client)));
 }
 
-ApiServer::ApiServer(std::string url, std::string account_folder, std::string kube_namespace,
+ApiServer::ApiServer(std::string url, const ApiServerOptions& options, std::string kube_namespace,
                      std::unique_ptr<HttpClient> client)
     : url_(std::move(url)),
-      account_folder_(std::move(account_folder)),
+      account_folder_(options.account_folder),
       namespace_(std::move(kube_namespace)),
+      roles_known_after_(options.roles_known_after),
       client_(std::move(client)) {}
 
 StatusOr<HttpAnswer> ApiServer::Do(HttpClientRequest request, const std::string& path) {
@@ -150,7 +151,18 @@ StatusOr<HttpAnswer> ApiServer::Do(HttpClientRequest request, const std::string&
     request.headers.push_back(absl::StrCat("Content-Type: application/",
                                            is_patch ? "strategic-merge-patch+json" : "json"));
   }
-  StatusOr<HttpAnswer> answer = client_->Do(request);
+  StatusOr<HttpAnswer> answer = Judge(request, client_->Do(request));
+  const auto now = std::chrono::steady_clock::now();
+  if (absl::IsUnavailable(answer.status())) {
+    roles_known_at_ = now + roles_known_after_;
+  } else if (absl::IsPermissionDenied(answer.status()) && now < roles_known_at_) {
+    return absl::UnavailableError(answer.status().message());
+  }
+  return answer;
+}
+
+StatusOr<HttpAnswer> ApiServer::Judge(const HttpClientRequest& request,
+                                      StatusOr<HttpAnswer> answer) const {
   if (!answer.ok()) {
     if (absl::IsCancelled(answer.status())) return answer.status();
     const std::string text = absl::StrCat("the Kubernetes API server at ", url_,

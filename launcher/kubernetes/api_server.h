@@ -19,6 +19,9 @@ struct ApiServerOptions {
   // Of the service account: the files token, ca.crt and namespace. One that is missing is not used.
   std::string account_folder = "/var/run/secrets/kubernetes.io/serviceaccount";
   std::string kube_namespace;  // empty: that of the service account
+  // A server that was away refuses for a moment what nobody has forbidden (403): it answers before
+  // it has read the roles. So such an answer counts as "not now" for so long after it was away.
+  std::chrono::milliseconds roles_known_after{30'000};
 };
 
 // Used by one thread.
@@ -34,7 +37,8 @@ class ApiServer {
   // names another uid) and 410. Errors, which
   // name the server: Unavailable: no answer, or not now; PermissionDenied: the account lacks a
   // right, or its token is not accepted; InvalidArgument: the object is refused; Cancelled;
-  // FailedPrecondition: any other answer, which is none of an API server.
+  // FailedPrecondition: any other answer, which is none of an API server. A right that is lacking
+  // is Unavailable while ApiServerOptions.roles_known_after goes on.
   StatusOr<HttpAnswer> Ask(std::string_view method, std::string_view path,
                            std::string_view body = {});
   // The lines of a watch, as they come, until the server ends it, or `on_line` returns false.
@@ -44,15 +48,20 @@ class ApiServer {
   const std::string& kube_namespace() const { return namespace_; }
 
  private:
-  ApiServer(std::string url, std::string account_folder, std::string kube_namespace,
+  ApiServer(std::string url, const ApiServerOptions& options, std::string kube_namespace,
             std::unique_ptr<HttpClient> client);
 
   StatusOr<HttpAnswer> Do(HttpClientRequest request, const std::string& path);
+  // Of an answer that is an error, or of none.
+  StatusOr<HttpAnswer> Judge(const HttpClientRequest& request, StatusOr<HttpAnswer> answer) const;
   Status Refused(const HttpClientRequest& request, const HttpAnswer& answer) const;
 
   const std::string url_;
   const std::string account_folder_;
   const std::string namespace_;
+  const std::chrono::milliseconds roles_known_after_;
+  // Until then a refusal may be that of a server that has just begun.
+  std::chrono::steady_clock::time_point roles_known_at_{};
   const std::unique_ptr<HttpClient> client_;
 };
 

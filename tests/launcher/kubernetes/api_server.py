@@ -318,6 +318,7 @@ class ApiServer:
         self.token = token
         self.asked = []  # what was, and the status of the answer
         self.refused = set()  # methods that get the status 503
+        self.forbids = False  # everything, as a server that has not read its roles yet
         self.expire_by_status = False  # an expired watch: by the status, or by an event
         self._kubelet = kubelet
         self.kubelet = None
@@ -399,7 +400,7 @@ class ApiServer:
                 raise Refusal(404, "NotFound", "the server could not find the requested resource")
             verb = VERBS.get(method) or (
                 "get" if place[3] else "watch" if query.get("watch") else "list")
-            if verb not in RIGHTS[place[2]]:
+            if self.forbids or verb not in RIGHTS[place[2]]:
                 raise Refusal(403, "Forbidden", f"cannot {verb} {place[2]}")
             labels = [part.split("=") for part in query.get("labelSelector", "").split(",") if part]
             if verb == "watch":
@@ -526,6 +527,7 @@ def commands(api):
         "token": lambda token="": setattr(api, "token", token),
         "refuse": lambda *methods: api.refused.update(methods),
         "accept": lambda: api.refused.clear(),
+        "forbid": lambda: setattr(api, "forbids", True),
         "kill": lambda name: api.kubelet.kill(name),
         "status": set_status,
         "remove": locked(remove),  # though it has finalizers
