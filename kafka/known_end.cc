@@ -21,9 +21,9 @@ Status KnownEnd::Overdue(const std::string& topic, int32_t partition) const {
 Status EndOfBefore(const std::string& topic, int32_t partition, Offset told, Offset known) {
   return absl::UnavailableError(absl::StrCat(
       topic, " [", partition, "] ends at offset ", int64_t{told},
-      ", says its broker, but it had records up to offset ", int64_t{known},
-      ": the broker does not know them yet, or they are lost (an unclean leader election, or a "
-      "broker's disk)"));
+      " according to its broker, but had records before offset ", int64_t{known},
+      ". If the broker has just become the leader, try again when it has caught up. Otherwise the "
+      "records are lost (an unclean leader election, or a broker's disk): see docs/failures.md"));
 }
 
 }  // namespace millrace

@@ -29,6 +29,9 @@ class KnownEnd {
   // the end.
   void Meet(Offset end, Time now);
 
+  // The earlier end, if one was met, is said from now on only.
+  void Restart(Time now) { met_at_ = now; }
+
   Offset offset() const { return offset_; }
   // Everything up to the known end has been read. Stays so unless a further one becomes known.
   bool is_reached() const { return met_ && *met_ >= offset_; }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kafka/known_end.h"
+#include "kafka/overdue_end.h"
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
 
@@ -30,7 +31,7 @@ Status ReadPartition(const KafkaOptions& kafka, const std::string& client_id,
   };
   MILLRACE_RETURN_IF_ERROR(consumer->Assign(partition, range.begin));
   while (!end.is_reached()) {
-    if (end.is_overdue(std::chrono::steady_clock::now())) return end.Overdue(topic, partition);
+    MILLRACE_RETURN_IF_ERROR(CheckOverdueEnd(end, *consumer, topic, partition));
     if (stop) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer->Poll(kReadAtOnce, handler));
     if (events == 0) wakeup.WaitFor(kPoll);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "job/ensure_topics.h"
 #include "job/kafka_options.h"
+#include "kafka/overdue_end.h"
 #include "kafka/timeouts.h"
 #include "kafka/transactions.h"
 #include "topics/master_topics.h"
@@ -84,8 +85,7 @@ Status MasterLog::Poll(const TakeRecord& take) {
         "deleted its records. Stop the job's processes, and start a new job (another --job)"));
   };
   MILLRACE_RETURN_IF_ERROR(consumer_->Poll(kControlRecordsAtOnce, handler).status());
-  const bool is_overdue = end_.is_overdue(std::chrono::steady_clock::now());
-  return is_overdue ? end_.Overdue(control_, 0) : absl::OkStatus();
+  return CheckOverdueEnd(end_, *consumer_, control_, 0);
 }
 
 Status MasterLog::DeleteBefore(Offset offset) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "kafka/consumer.h"
 #include "kafka/known_end.h"
+#include "kafka/overdue_end.h"
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
 #include "producer/tail_ends.h"
@@ -156,7 +157,7 @@ class TailReader {
     const auto deadline = steady_clock::now() + kReadTimeout;
     while (!end.is_reached()) {
       MILLRACE_RETURN_IF_ERROR(CheckStop());
-      if (end.is_overdue(steady_clock::now())) return end.Overdue(reading_.topic, id);
+      MILLRACE_RETURN_IF_ERROR(CheckOverdueEnd(end, *consumer_, reading_.topic, id));
       if (steady_clock::now() > deadline) {
         return absl::DeadlineExceededError(
             absl::StrCat("reading the end of ", Name(partition), " timed out; check the brokers"));

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "job/kafka_options.h"
+#include "kafka/overdue_end.h"
 #include "kafka/timeouts.h"
 #include "tasks/checkpoint.h"
 #include "topics/topics.h"
@@ -54,11 +55,13 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
 
 StatusOr<OffsetRange> ParametersTail::QueryRange(Offset known, const BrokerRetry& retry) {
   for (KnownEnd end(known);;) {
+    const auto asked = std::chrono::steady_clock::now();
     MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range, retry.Run([&] {
       return consumer_->QueryRange(partition_, kBrokerCall);
     }));
     const auto now = std::chrono::steady_clock::now();
     end.Meet(range.end, now);
+    if (now - asked > kBrokerCall / 10) end.Restart(now);  // nobody has said it meanwhile
     if (end.is_reached() || end.is_overdue(now)) return range;
     if (retry.stopped()) return absl::CancelledError("stopped");
     std::this_thread::sleep_for(kPoll);
@@ -85,7 +88,7 @@ Status ParametersTail::CheckIncarnationOf(const OrderedByteMap& copy, const Offs
   };
   MILLRACE_RETURN_IF_ERROR(consumer_->Assign(partition_, range.begin));
   while (!checked) {
-    if (end.is_overdue(std::chrono::steady_clock::now())) return end.Overdue(topic_, partition_);
+    MILLRACE_RETURN_IF_ERROR(CheckOverdueEnd(end, *consumer_, topic_, partition_));
     if (stop) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(1, handler));
     if (events == 0 && !checked) wakeup.WaitFor(kPoll);
@@ -114,7 +117,7 @@ StatusOr<size_t> ParametersTail::Poll(const Take& take) {
                                  "deleted and recreated");
   };
   MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kParametersAtOnce, handler));
-  if (end_.is_overdue(std::chrono::steady_clock::now())) return end_.Overdue(topic_, partition_);
+  MILLRACE_RETURN_IF_ERROR(CheckOverdueEnd(end_, *consumer_, topic_, partition_));
   return events;
 }
 

@@ -55,13 +55,22 @@ TEST(KnownEnd, IsOverdueWhenAnEarlierOneIsSaidForLong) {
   EXPECT_FALSE(end.is_overdue(kStart + 9 * KnownEnd::kPatience)) << "it is reached";
 }
 
+TEST(KnownEnd, IsOverdueOnlyWhenTheEarlierOneIsSaidForLongSinceItsTimeBeganAgain) {
+  KnownEnd end(5);
+  end.Meet(3, kStart);
+  const auto again = kStart + KnownEnd::kPatience + milliseconds(1);
+  end.Restart(again);
+  EXPECT_FALSE(end.is_overdue(again + KnownEnd::kPatience));
+  EXPECT_TRUE(end.is_overdue(again + KnownEnd::kPatience + milliseconds(1)));
+}
+
 TEST(KnownEnd, ThatIsOverdueIsAnErrorThatNamesBothEnds) {
   KnownEnd end(5);
   end.Meet(3, kStart);
   const Status status = end.Overdue("rows", 2);
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("rows [2] ends at offset 3, says its broker, but it had records up to "
+              HasSubstr("rows [2] ends at offset 3 according to its broker, but had records before "
                         "offset 5"));
 }
 
