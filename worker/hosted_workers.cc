@@ -1,5 +1,10 @@
 #include "worker/hosted_workers.h"
 
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +21,19 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLookForPlanEvery(10);
 constexpr size_t kMostNames = 10;
+
+// Nothing else ends it: its main thread hangs, so it hears of no signal and of no plan. If it hangs
+// in a line of its log, no other line is written either.
+void EndStalled(double seconds) {
+  std::thread([seconds] {
+    spdlog::critical(
+        "the main thread has made no progress for {:.0f} s (--stall-timeout): this process ends "
+        "itself, so that other processes get its logical workers; MasterApp starts it again",
+        seconds);
+  }).detach();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::_Exit(EXIT_FAILURE);
+}
 
 }  // namespace
 
@@ -34,8 +52,17 @@ Status HostedWorkers::Open(Wakeup* wakeup) {
   if (!self_) {
     MILLRACE_ASSIGN_OR_RETURN(admin_, KafkaAdmin::Create(kafka, "worker-plan-look"));
     // Before it is given any worker.
-    const Status found = admin_->PartitionCount(plan_->topic()).status();
-    if (absl::IsPermissionDenied(found)) return found;
+    const Status found =
+        broker_retry_.Run([this] { return admin_->PartitionCount(plan_->topic()); }).status();
+    if (absl::IsPermissionDenied(found)) {
+      spdlog::warn(
+          "whether MasterApp runs the job is not known: {}. If it does, this WorkerApp, which was "
+          "started by hand, trains on all rows once more; let its user describe and read the topic "
+          "(docs/security.md)",
+          TextOf(found));
+    } else if (!found.ok() && !absl::IsNotFound(found)) {
+      return found;
+    }
     is_there_ = found.ok();
   }
   if (self_ || is_there_) {
@@ -69,13 +96,31 @@ Status HostedWorkers::ReadPlan(Wakeup& wakeup) {
   return RefuseIfPlanned();
 }
 
+void HostedWorkers::ReportProgress() {
+  rows_->ReportProgress();
+  if (watch_) watch_->Progress();
+}
+
 Status HostedWorkers::Follow() {
+  if (self_ && !watch_) {
+    const std::chrono::duration<double> limit(config_.worker().stall_timeout_s());
+    watch_.emplace(std::chrono::ceil<std::chrono::milliseconds>(limit),
+                   [limit] { EndStalled(limit.count()); });
+  }
+  if (watch_) watch_->Progress();
   if (!has_plan_) MILLRACE_RETURN_IF_ERROR(LookForPlan());
   if (!has_plan_) return absl::OkStatus();
   MILLRACE_ASSIGN_OR_RETURN(const bool has_changed, plan_->Poll());
   if (!has_changed) return absl::OkStatus();
   if (!self_) return RefuseIfPlanned();
-  rows_->Read(plan_->hosts().WorkersOf(*self_));
+  std::set<int32_t> workers = plan_->hosts().WorkersOf(*self_);
+  if (!workers.empty() && *workers.rbegin() >= static_cast<int32_t>(config_.workers())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        plan_->topic(), " gives this process worker ", *workers.rbegin(), ", but the job ",
+        config_.name(), " has only workers 0 to ", config_.workers() - 1,
+        ": stop MasterApp, and start it again with the --workers of the job"));
+  }
+  rows_->Read(std::move(workers));
   return absl::OkStatus();
 }
 
@@ -105,25 +150,25 @@ Status HostedWorkers::RefuseIfPlanned() const {
   const bool has_more = names.size() > kMostNames;
   if (has_more) names.resize(kMostNames);
   return absl::FailedPreconditionError(absl::StrCat(
-      "MasterApp runs the job ", config_.name(), ", and has given its logical workers to ",
+      "MasterApp runs the job ", config_.name(), ", and its plan gives the logical workers to ",
       absl::StrJoin(names, ", "), has_more ? " .." : "",
-      ". A WorkerApp that was started by hand would train the same rows once more, so it ends. "
-      "Give "
-      "MasterApp more --worker-processes; or none (--worker-processes 0), where all WorkerApps "
-      "are started by hand. If MasterApp and its processes are gone for good, start it again "
-      "(--run-dir-is-lost)"));
+      ". A WorkerApp that was started by hand would train on the same rows once more, so this one "
+      "ends. For more processes, give MasterApp a higher --worker-processes. To start all "
+      "WorkerApps by hand, give it --worker-processes 0. If MasterApp and its processes are gone "
+      "for good, start MasterApp again with --run-dir-is-lost"));
 }
 
 HostedWorkers::Reason HostedWorkers::WhyNone(std::chrono::seconds waited) const {
   if (self_ && plan_->hosts().IsReplaced(*self_)) {
-    return {absl::StrCat("another process has taken the place of ", self_->process,
-                         ": this one trains nothing any more, and may be ended"),
-            false};
+    return {
+        absl::StrCat("another process has taken the place of ", self_->process, ", incarnation ",
+                     self_->number, ", in the plan: this one trains nothing any more. Stop it"),
+        false};
   }
   if (self_) {
-    return {absl::StrCat("standby: the master's plan has given none of the ", config_.workers(),
-                         " workers to this process; it gets some when another one ends, or a few "
-                         "seconds after its start"),
+    return {absl::StrCat("standby: the plan gives this process none of the ", config_.workers(),
+                         " logical workers: other processes host them, or MasterApp does not run. "
+                         "It gets some when MasterApp runs and one of those processes ends"),
             true};
   }
   if (rows_->is_member()) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/background_worker.h"
+#include "base/stall_watch.h"
 #include "base/status.h"
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
@@ -38,6 +39,10 @@ class HostedWorkers {
   // plan gives workers to processes that MasterApp has started, and this is none of them. Others
   // are those of PlanFollower::Poll.
   Status Follow();
+  // The thread lives, although it has not called Follow for long. One that calls neither for
+  // --stall-timeout loses its workers: the group gives them to others; a process that the plan
+  // gives them to ends itself, so that the master does.
+  void ReportProgress();
 
   // Why it has none, a sentence for the log; is_expected: it need not be mended.
   struct Reason {
@@ -61,7 +66,8 @@ class HostedWorkers {
   const std::optional<Incarnation> self_;  // empty: by the group
   std::unique_ptr<GroupConsumer> rows_;
   std::unique_ptr<PlanFollower> plan_;
-  bool has_plan_ = false;  // it is read
+  bool has_plan_ = false;            // it is read
+  std::optional<StallWatch> watch_;  // with self_, from the first Follow on
   // Without self_: whether there is a plan by now.
   std::chrono::steady_clock::time_point next_look_{};
   std::unique_ptr<KafkaAdmin> admin_;

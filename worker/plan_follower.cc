@@ -1,5 +1,8 @@
 #include "worker/plan_follower.h"
 
+#include <chrono>
+
+#include "kafka/overdue_end.h"
 #include "topics/master_topics.h"
 
 namespace millrace {
@@ -27,7 +30,7 @@ StatusOr<std::unique_ptr<PlanFollower>> PlanFollower::Create(const KafkaOptions&
 
 Status PlanFollower::Begin(std::chrono::milliseconds timeout) {
   MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range, consumer_->QueryRange(0, timeout));
-  end_ = range.end;
+  end_.Know(range.end);
   return consumer_->Assign(0, range.begin);
 }
 
@@ -39,17 +42,17 @@ StatusOr<bool> PlanFollower::Poll() {
     has_changed = true;
     return absl::OkStatus();
   };
-  // A broker may say an earlier end for a moment.
-  handler.on_end = [&](int32_t, Offset end) {
-    if (is_at_end_ || end < end_) return;
-    is_at_end_ = true;
-    has_changed = true;
+  handler.on_end = [&](int32_t, Offset met) {
+    const bool was_read = end_.is_reached();
+    end_.Meet(met, std::chrono::steady_clock::now());
+    has_changed |= end_.is_reached() && !was_read;
   };
   handler.on_out_of_range = [this](int32_t) {
     return absl::UnavailableError(topic_ + ": records were deleted while they were read");
   };
   MILLRACE_RETURN_IF_ERROR(consumer_->Poll(kPlanRecordsAtOnce, handler).status());
-  return has_changed && is_at_end_;
+  MILLRACE_RETURN_IF_ERROR(CheckOverdueEnd(end_, *consumer_, topic_, 0));
+  return has_changed && end_.is_reached();
 }
 
 }  // namespace millrace

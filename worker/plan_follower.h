@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "kafka/consumer.h"
+#include "kafka/known_end.h"
 #include "kafka/options.h"
 #include "kafka/wakeup.h"
 #include "topics/planned_hosts.h"
@@ -28,7 +29,7 @@ class PlanFollower {
   Status Begin(std::chrono::milliseconds timeout);
   // Takes what has come, without waiting. Whether that has changed what the plan is known to say;
   // not before its end has been reached. REQUIRES Begin. Errors: PermissionDenied; NotFound when
-  // the topic is deleted; Unavailable when its records are.
+  // the topic is deleted; Unavailable when its records are, or when an end of before is overdue.
   StatusOr<bool> Poll();
 
   const PlannedHosts& hosts() const { return hosts_; }
@@ -38,8 +39,7 @@ class PlanFollower {
 
   const std::string topic_;
   std::unique_ptr<PartitionConsumer> consumer_;
-  Offset end_ = 0;  // of the topic when the reading began
-  bool is_at_end_ = false;
+  KnownEnd end_;  // of the topic when the reading began
   PlannedHosts hosts_;
 };
 

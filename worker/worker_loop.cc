@@ -259,7 +259,7 @@ class WorkerLoop {
 
   StatusOr<PartitionConsumer::Range> RangeOf(PartitionConsumer& consumer, int32_t partition) {
     return broker_retry_.Run([&] {
-      input_->ReportProgress();  // a broker that is away is no stall of ours
+      hosted_workers_->ReportProgress();  // a broker that is away is no stall of ours
       return consumer.QueryRange(partition, kBrokerCall);
     });
   }
@@ -284,7 +284,7 @@ class WorkerLoop {
     for (auto& [worker, hosted] : tasks_) {
       MILLRACE_ASSIGN_OR_RETURN(const bool advanced, hosted.feed->Advance(out_));
       if (!advanced) continue;
-      input_->ReportProgress();  // it may have computed for long, and others may, too
+      hosted_workers_->ReportProgress();  // it may have computed for long, and others may, too
       if (hosted.task->clock() != hosted.clock) {
         hosted.clock = hosted.task->clock();
         hosted.repeat.Answered(std::chrono::steady_clock::now());
@@ -330,7 +330,7 @@ class WorkerLoop {
       for (auto& [worker, hosted] : tasks_) {
         Commit(worker, hosted);
         MILLRACE_RETURN_IF_ERROR(Save(*hosted.task));
-        input_->ReportProgress();
+        hosted_workers_->ReportProgress();
       }
     }
     return sender_->Send(out_);

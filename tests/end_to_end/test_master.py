@@ -223,7 +223,7 @@ class Hosts(OnABroker):
         ]  # fmt: skip
         job.start(name)
 
-    REFUSED = "MasterApp runs the job {}, and has given its logical workers to worker-"
+    REFUSED = "MasterApp runs the job {}, and its plan gives the logical workers to worker-"
 
     def test_take_over_from_one_that_is_killed_until_it_is_back(self):
         job = self.begun()
