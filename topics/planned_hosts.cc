@@ -1,16 +1,20 @@
 #include "topics/planned_hosts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
 #include "topics/plan_codec.h"
 #include "topics/process_name.h"
+#include "topics/topics.h"
 
 namespace millrace {
 
 StatusOr<Incarnation> Incarnation::Parse(std::string_view text) {
   const auto bad = [&](const std::string& why) {
-    return absl::InvalidArgumentError("give PROCESS:INCARNATION, worker-0:1 say; " + why);
+    return absl::InvalidArgumentError(
+        "expected PROCESS:INCARNATION, for example worker-0:1, but " + why +
+        ". Only MasterApp gives this: leave it out when you start WorkerApp by hand");
   };
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos) return bad("there is no colon");
@@ -22,7 +26,7 @@ StatusOr<Incarnation> Incarnation::Parse(std::string_view text) {
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), incarnation.number);
   if (error != std::errc() || end != digits.data() + digits.size() || incarnation.number == 0) {
-    return bad("the incarnation is a number from 1");
+    return bad("the incarnation is not a number from 1 on");
   }
   return incarnation;
 }
@@ -37,7 +41,10 @@ void PlannedHosts::Take(std::string_view key, std::string_view value) {
     return;
   }
   ProcessState process;
-  if (!DecodePlanValue(value, process).ok()) return;
+  if (!DecodePlanValue(value, process).ok() || ToText(process.process()) != name) return;
+  const bool is_usable =
+      std::ranges::all_of(process.workers(), [](uint32_t worker) { return worker < kMostWorkers; });
+  if (!is_usable) return;
   process.clear_command();
   processes_.insert_or_assign(std::string(name), std::move(process));
 }

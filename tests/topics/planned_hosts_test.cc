@@ -8,6 +8,7 @@
 
 #include "topics/plan_codec.h"
 #include "topics/process_name.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -58,6 +59,10 @@ TEST(PlannedHosts, AreNotWhatIsNotInThePlanAnyMore) {
 TEST(PlannedHosts, AreNotToldByOtherRecordsAndDamage) {
   PlannedHosts hosts;
   Take(hosts, "worker-0", 3, {0, 1});
+  Take(hosts, "worker-0", 3, {kMostWorkers});
+  ProcessState other;
+  *other.mutable_process() = ParseProcessName("worker-1").value();
+  hosts.Take("process:worker-0", EncodePlanValue(other));
   hosts.Take("process:worker-0", "damage");
   hosts.Take("state", "anything");
   hosts.Take("", {});
@@ -77,7 +82,7 @@ TEST(Incarnation, IsNothingElse) {
         "worker-1:-1", "Worker-1:1", "worker-1:1:2", "worker-1:99999999999999999999"}) {
     const Status refused = Incarnation::Parse(text).status();
     EXPECT_TRUE(absl::IsInvalidArgument(refused)) << text;
-    EXPECT_THAT(std::string(TextOf(refused)), HasSubstr("worker-0:1 say")) << text;
+    EXPECT_THAT(std::string(TextOf(refused)), HasSubstr("for example worker-0:1")) << text;
   }
 }
 
