@@ -23,9 +23,8 @@ namespace {
 constexpr char kDescription[] =
     "Millrace WorkerApp: reads rows from the partitions that its consumer group gives it and\n"
     "answers every weights message with an update computed on them. Start as many as you like:\n"
-    "they share the job's logical workers, and take over from one that dies. In a job that "
-    "MasterApp\n"
-    "runs, its plan gives the logical workers to the WorkerApps that it starts.";
+    "they share the job's logical workers, and take over from one that dies. The WorkerApps that\n"
+    "MasterApp starts get their logical workers from MasterApp's plan instead.";
 
 constexpr char kFooter[] =
     "Examples\n"
@@ -61,10 +60,12 @@ Status Run(const JobFlags& flags, const std::string& process) {
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, registry->WaitForTraining());
   MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, training.shards(), stop));
-  const Status told = TellThatAWorkerBegins(config, MillraceVersion(), stop);
-  if (absl::IsCancelled(told)) return told;
+  const Status told = TellThatAWorkerBegins(config, MillraceVersion());
   if (!told.ok()) {  // a job is trained without it
-    spdlog::warn("the version of this WorkerApp will not be shown: {}", TextOf(told));
+    spdlog::warn(
+        "this WorkerApp trains, but Watch will not show its version: {}. If the right is missing, "
+        "let its user write to the topic metrics (docs/security.md)",
+        TextOf(told));
   }
   return RunWorker(config, features, training, self, stop);
 }
@@ -78,10 +79,9 @@ int main(int argc, char** argv) {
   millrace::JobFlags flags(app);
   flags.AddWorker();
   std::string process;
-  app.add_option(
-         "--process", process,
-         "Its name and incarnation in the plan of the MasterApp that has started it, which\n"
-         "says what it hosts: MasterApp gives it this. [none: by the consumer group]")
+  app.add_option("--process", process,
+                 "Set by MasterApp, not by hand: the name and incarnation of this process in the\n"
+                 "plan, which says what it hosts. [not set: the consumer group decides]")
       ->type_name("PROCESS:INCARNATION")
       ->group("Worker");
   return millrace::RunProgram(app, "WorkerApp", argc, argv,

@@ -1,7 +1,6 @@
 // Tells a job's displays which version a process of it has.
 #pragma once
 
-#include <atomic>
 #include <string>
 
 #include "base/status.h"
@@ -9,10 +8,9 @@
 
 namespace millrace {
 
-// Writes to `metrics` that a WorkerApp of this version has begun. Waits while no broker answers
-// (config.broker_timeout_s). Errors: Cancelled when `stop` is set; FailedPrecondition with the
-// reason: it may not write there, for example.
-Status TellThatAWorkerBegins(const JobConfig& config, const std::string& version,
-                             const std::atomic<bool>& stop);
+// Writes to `metrics` that a WorkerApp of this version has begun. Tries once, for some seconds: a
+// topic whose broker is away keeps no worker from training. Errors: those of the broker;
+// FailedPrecondition with the reason: it may not write there, for example.
+Status TellThatAWorkerBegins(const JobConfig& config, const std::string& version);
 
 }  // namespace millrace

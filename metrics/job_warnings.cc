@@ -208,9 +208,10 @@ void AddVersions(const JobProgress& job, Warnings& warnings) {
   }
   if (all.size() < 2) return;
   warnings.push_back({"versions",
-                      absl::StrCat("the programs of the job have, or had, different versions: ",
+                      absl::StrCat("programs of different versions have written to metrics: ",
                                    absl::StrJoin(programs, "; ")),
-                      "run one version of all programs"});
+                      "restart those that still have another version; the warning stays as long as "
+                      "the old records do (7 days)"});
 }
 
 }  // namespace
