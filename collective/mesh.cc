@@ -22,7 +22,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/hash.h"
 
 namespace millrace {
 namespace {
@@ -31,6 +30,8 @@ namespace tcp = gloo::transport::tcp;
 
 // Gloo waits for a connection five times as long as its timeout says.
 constexpr int kGlooConnectFactor = 5;
+// The same in all worlds, so that a stranger is heard.
+constexpr uint64_t kGreetingTag = 0;
 
 void IgnoreBrokenPipes() {
   struct sigaction now = {};
@@ -58,7 +59,8 @@ Status CheckHost(const std::string& host) {
   }
   freeaddrinfo(found);
   if (is_here) return absl::OkStatus();
-  return absl::FailedPreconditionError(what + std::generic_category().message(error));
+  return absl::FailedPreconditionError(what + std::generic_category().message(error) +
+                                       ". Give an address of this machine (MeshOptions::host)");
 }
 
 MeshAddress AddressOf(const sockaddr_storage& storage) {
@@ -162,7 +164,7 @@ Status Mesh::Connect(std::span<const MeshAddress> others, uint64_t world) {
                                           static_cast<uint32_t>(address.port));
     const std::optional<sockaddr_storage> storage = StorageOf(address);
     if (!storage) {
-      Break(absl::UnavailableError(name + ": not an address"));
+      Break(absl::UnavailableError(name + ": the host is not an IP address"));
       return broken_;
     }
     try {
@@ -182,15 +184,17 @@ Status Mesh::Connect(std::span<const MeshAddress> others, uint64_t world) {
   Transfers transfers(*this);
   for (uint32_t member = 0; member < size_; ++member) {
     if (member == position_) continue;
-    transfers.Receive(member, Mix64(world),
+    transfers.Receive(member, kGreetingTag,
                       std::as_writable_bytes(std::span(&greetings[member], 1)));
-    transfers.Send(member, Mix64(world), std::as_bytes(std::span(&own, 1)));
+    transfers.Send(member, kGreetingTag, std::as_bytes(std::span(&own, 1)));
   }
   MILLRACE_RETURN_IF_ERROR(transfers.WaitReceived());
   MILLRACE_RETURN_IF_ERROR(transfers.WaitSent());
   for (uint32_t member = 0; member < size_; ++member) {
     if (greetings[member].world == world && greetings[member].member == member) continue;
-    Break(absl::UnavailableError(absl::StrCat("another is in the place of member ", member)));
+    Break(absl::UnavailableError(absl::StrCat("the process that answered in the place of member ",
+                                              member,
+                                              " is not that member of this world: join again")));
   }
   return broken_;
 }
@@ -203,7 +207,7 @@ void Mesh::Break(const Status& why) {
     connections_->closeConnections();
   } catch (const std::exception& error) {
     broken_ = absl::UnavailableError(
-        absl::StrCat(why.message(), "; nor can it be closed: ", error.what()));
+        absl::StrCat(why.message(), "; closing the connections failed, too: ", error.what()));
   }
 }
 
@@ -215,7 +219,7 @@ Transfers::Transfers(Mesh& mesh)
 Transfers::~Transfers() {
   // Or the others' bytes would be written to memory that is the caller's again.
   if (!received_.empty() || !sent_.empty()) {
-    mesh_.Break(absl::UnavailableError("this member has not ended an exchange"));
+    mesh_.Break(absl::UnavailableError("this member gave up an exchange that had begun"));
   }
 }
 
@@ -227,8 +231,8 @@ std::optional<std::chrono::milliseconds> Transfers::Left() const {
 }
 
 Status Transfers::Fail(uint32_t member, const std::string& what) {
-  mesh_.Break(absl::UnavailableError(absl::StrCat("the exchange with member ", member, " of ",
-                                                  mesh_.size_, " has failed: ", what)));
+  mesh_.Break(absl::UnavailableError(absl::StrCat("the exchange with member ", member, " (of 0 to ",
+                                                  mesh_.size_ - 1, ") has failed: ", what)));
   return mesh_.broken_;
 }
 
@@ -256,11 +260,16 @@ void Transfers::Send(uint32_t to, uint64_t tag, std::span<const std::byte> bytes
   }
 }
 
+std::string Transfers::TooLate() const {
+  return absl::StrCat("no answer within ", mesh_.options_.timeout.count(),
+                      " ms (MeshOptions::timeout)");
+}
+
 Status Transfers::WaitReceived() {
   MILLRACE_RETURN_IF_ERROR(mesh_.broken_);
   for (const Begun& begun : received_) {
     const auto left = Left();
-    if (!left) return Fail(begun.member, "the time is over");
+    if (!left) return Fail(begun.member, TooLate());
     try {
       (void)begun.buffer->waitRecv(*left);
     } catch (const std::exception& error) {
@@ -275,7 +284,7 @@ Status Transfers::WaitSent() {
   MILLRACE_RETURN_IF_ERROR(mesh_.broken_);
   for (const Begun& begun : sent_) {
     const auto left = Left();
-    if (!left) return Fail(begun.member, "the time is over");
+    if (!left) return Fail(begun.member, TooLate());
     try {
       (void)begun.buffer->waitSend(*left);
     } catch (const std::exception& error) {

@@ -55,9 +55,9 @@ Status CheckSize(size_t members) {
   constexpr size_t kLongestHost = 45;  // an IPv6 address
   const size_t bytes = 9 + kLongestHost + 2 * members;
   if (bytes <= kMostGatherBytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("a world of ", members, " members: their ports may have ", bytes,
-                   " bytes, and there is room for ", kMostGatherBytes));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a world of ", members, " members is too large: the ports of a member may take ", bytes,
+      " bytes of its value, which has room for ", kMostGatherBytes, ". Start fewer processes"));
 }
 
 std::string InvitationOf(const Mesh& mesh, uint64_t release) {
@@ -104,7 +104,8 @@ StatusOr<World> World::Join(const MeshOptions& options, const std::string& insta
     const auto self = std::ranges::find(instances, instance);
     if (self == instances.end()) {
       return absl::FailedPreconditionError(
-          absl::StrCat("the instance ", instance, " is not among those that were gathered"));
+          absl::StrCat("the barrier has released nodes without this instance, ", instance,
+                       ": give World::Join the instance id that the node has joined with"));
     }
     const auto position = static_cast<uint32_t>(self - instances.begin());
     if (mesh != nullptr) {
@@ -120,9 +121,10 @@ StatusOr<World> World::Join(const MeshOptions& options, const std::string& insta
     release = gathered.release;
     value = InvitationOf(*mesh, release);
   }
-  return absl::FailedPreconditionError(absl::StrCat("the members were gathered ", kMostGatherings,
-                                                    " times, and never did all say where they wait "
-                                                    "for the others"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "after ", kMostGatherings,
+      " releases of the barrier its nodes still do not agree on their addresses: a node at this "
+      "barrier does not use World::Join, or nodes join or die all the time"));
 }
 
 uint64_t World::NextTag(uint64_t shape) {

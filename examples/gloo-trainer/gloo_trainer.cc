@@ -73,6 +73,7 @@ class Node {
     request.set_address(options_.host);
     nodes::JoinResponse response;
     MILLRACE_RETURN_IF_ERROR(Call(&nodes::Nodes::Stub::Join, request, response));
+    is_first_ = response.replaced().empty();
     signs_ = std::thread([this] {
       for (; !ends_; std::this_thread::sleep_for(kSignEvery)) SignAndLookForNewcomers();
     });
@@ -94,7 +95,8 @@ class Node {
     request.set_role(kRole);
     request.set_passing(++passed_);
     request.set_value(value);
-    if (passed_ == 1) {
+    // Not of a replacement: those that it helps to end may be few.
+    if (passed_ == 1 && is_first_) {
       request.add_least()->set_role(kRole);
       request.mutable_least(0)->set_nodes(options_.least);
     }
@@ -157,6 +159,7 @@ class Node {
   std::string instance_;
   std::unique_ptr<nodes::Nodes::Stub> stub_;
   uint64_t passed_ = 0;
+  bool is_first_ = true;  // of its rank
   std::mutex mutex_;
   std::vector<Gathered::Member> members_;  // of the newest world; guarded by mutex_
   std::atomic<bool> newcomers_ = false;
@@ -209,7 +212,8 @@ class Trainer {
       if (status.ok()) continue;
       // A member has died, or was too slow: the others go on in another world.
       if (!absl::IsUnavailable(status)) return status;
-      Say("round " + std::to_string(round_) + " is repeated: " + std::string(status.message()));
+      Say("this world is over, round " + std::to_string(round_) +
+          " is repeated: " + std::string(status.message()));
     }
     return absl::OkStatus();
   }
@@ -223,12 +227,14 @@ class Trainer {
   uint64_t round() const { return round_; }
 
  private:
-  // Until all is done, somebody new waits for a world, or this one fails.
+  // Until all is done, somebody new waits for a world, or this one fails. Some members may have got
+  // the last sum where others have not, who need them; so the end is a world that begins with it.
   Status TrainIn(World& world) {
     MILLRACE_RETURN_IF_ERROR(
         TakeFurthest(world, round_, std::as_writable_bytes(std::span(weights_))));
     Say("world " + std::to_string(world.id()) + ": member " + std::to_string(world.position()) +
         " of " + std::to_string(world.size()) + ", from round " + std::to_string(round_));
+    is_done_ = round_ == options_.rounds;
     std::vector<uint32_t> owners(options_.workers);
     for (uint32_t w = 0; w < options_.workers; ++w) owners[w] = w % world.size();
     OrderedAllReduce all_reduce(world, owners, kLength);
@@ -251,7 +257,6 @@ class Trainer {
       ++round_;
       has_newcomers = sum[kNewcomers] > 0;  // so all know it after the same round
     }
-    is_done_ = !has_newcomers && round_ == options_.rounds;
     return absl::OkStatus();
   }
 
@@ -282,15 +287,18 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CLI::App app("Trains a linear model together with others by all-reduce (docs/all-reduce.md).");
-  app.add_option("--master", options.master, "MasterApp --master-address");
-  app.add_option("--host", options.host, "an address of this machine that the others reach");
-  app.add_option("--least", options.least, "so many processes begin together");
-  app.add_option("--workers", options.workers, "logical workers; the result depends on them");
-  app.add_option("--rounds", options.rounds, "rounds");
-  app.add_option("--batch-rows", options.batch_rows, "rows of a worker in a round");
-  app.add_option("--pause-ms", options.pause_ms, "waits in each round, so that one can look on");
-  app.add_option("--weights-file", options.weights_file, "gets the weights: floats, as in memory");
+  CLI::App app("Trains a linear model in several processes by all-reduce (docs/all-reduce.md).");
+  app.add_option("--master", options.master, "HOST:PORT of MasterApp (its --master-address)");
+  app.add_option("--host", options.host,
+                 "an address of this machine that the other processes reach");
+  app.add_option("--least", options.least, "wait at the start until so many processes live");
+  app.add_option("--workers", options.workers,
+                 "logical workers of the job, the same in all processes; the weights depend on it");
+  app.add_option("--rounds", options.rounds, "rounds to train, the same in all processes");
+  app.add_option("--batch-rows", options.batch_rows, "rows of each logical worker in a round");
+  app.add_option("--pause-ms", options.pause_ms, "pause in each round, to have time to look on");
+  app.add_option("--weights-file", options.weights_file,
+                 "file for the weights at the end: 32-bit floats in the machine's byte order");
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = millrace::Run(options);
   if (status.ok()) return 0;

@@ -103,7 +103,7 @@ TEST(World, IsNotWaitedForForEver) {
   };
   const StatusOr<World> world = World::Join({}, "a", gather);
   EXPECT_TRUE(absl::IsFailedPrecondition(world.status())) << world.status();
-  EXPECT_THAT(world.status().message(), HasSubstr("100 times"));
+  EXPECT_THAT(world.status().message(), HasSubstr("after 100 releases"));
 }
 
 TEST(World, TakesNoInvitationOfAnEarlierRelease) {
