@@ -372,9 +372,12 @@ FlagGroup WorkerGroup() {
           {"--repeat-interval", "worker.repeat_interval_s",
            "Seconds until an unanswered update is sent again; twice as long each time"},
           {"--session-timeout", "worker.session_timeout_s",
-           "Seconds after which a killed process's partitions go to others"},
+           "Seconds after which the partitions of a killed process go to others; no effect on "
+           "processes that MasterApp starts"},
           {"--stall-timeout", "worker.stall_timeout_s",
-           "Seconds after which the partitions of a process that hangs go to others"},
+           "Seconds without progress after which a process loses its partitions to others; one "
+           "that "
+           "MasterApp has started ends itself"},
           {"--stay", "worker.stay", "Keep running when the job has ended, until Ctrl-C or SIGTERM"},
       }};
 }

@@ -403,9 +403,10 @@ void AddOwnFlags(CLI::App& app, Flags& flags) {
       ->type_name("UINT")
       ->group(kGroup);
   app.add_option("--worker-command", flags.worker_command,
-                 "A program and its arguments to run instead of WorkerApp; {rank} in them is the\n"
-                 "process's number from 0, {incarnation} that of its start. Words as in a shell,\n"
-                 "with quotes")
+                 "A program and its arguments to run instead of WorkerApp. In them {rank} is the "
+                 "number of\n"
+                 "the process, from 0, and {incarnation} the number of this start, which no other\n"
+                 "start in the job has. Words as in a shell, with quotes")
       ->type_name("COMMAND")
       ->group(kGroup);
   app.add_option("--worker-evaluation-log", flags.worker_evaluation_log,

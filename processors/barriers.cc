@@ -52,7 +52,8 @@ Status CheckValues(const std::string& name, const NodeCommand::Arrive& arrive,
   if (bytes <= kMostValuesBytes) return absl::OkStatus();
   return absl::ResourceExhaustedError("the values of all nodes at " + name + " would have " +
                                       std::to_string(bytes) + " bytes together; at most " +
-                                      std::to_string(kMostValuesBytes));
+                                      std::to_string(kMostValuesBytes) +
+                                      " are allowed: give shorter values, or have fewer nodes");
 }
 
 void Append(const Deaths& deaths, google::protobuf::RepeatedPtrField<BarrierState::Death>& to) {

@@ -53,9 +53,10 @@ Status LeaseTable::Begin(const LeaseCommand::Begin& begin) {
     if (workers_.size() == begin.workers() && inputs_.size() == begin.partitions()) {
       return absl::OkStatus();
     }
-    return BadLeases("the job leases the rows of " + std::to_string(inputs_.size()) +
+    return BadLeases("the job has begun to lease rows of " + std::to_string(inputs_.size()) +
                      " partitions to " + std::to_string(workers_.size()) +
-                     " workers, and a command says other numbers");
+                     " workers; a second beginning names " + std::to_string(begin.partitions()) +
+                     " and " + std::to_string(begin.workers()));
   }
   for (uint32_t worker = 0; worker < begin.workers(); ++worker) {
     workers_[worker].set_worker(worker);
@@ -82,19 +83,21 @@ Status LeaseTable::Cut(const LeaseCommand::Cut& cut) {
   if (cut.begin() < input->cut_row()) return absl::OkStatus();
   const std::string name = NameOfInput(cut.partition());
   if (cut.begin() > input->cut_row()) {
-    return BadLeases(name + " is cut at row " + std::to_string(cut.begin()) + ", but row " +
-                     std::to_string(input->cut_row()) + " is the next one");
+    return BadLeases("a cut of " + name + " begins at row " + std::to_string(cut.begin()) +
+                     ", but the last cut ended at row " + std::to_string(input->cut_row()) +
+                     ": the rows between are missing");
   }
-  if (input->ended()) return BadLeases(name + " is cut behind its end");
+  if (input->ended()) return BadLeases(name + " is cut after its end was reported");
   if (cut.next_offset() <= input->cut_offset()) {
-    return BadLeases(name + " is cut behind offset " + std::to_string(input->cut_offset()) +
-                     ", where it has been cut already, or before");
+    return BadLeases("a cut of " + name + " ends at offset " + std::to_string(cut.next_offset()) +
+                     ", but the last one ended at offset " + std::to_string(input->cut_offset()));
   }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows that are leased, of all partitions:",
                                        cut_rows() + (cut.end() - cut.begin()), kMostLeaseNumber));
   if (free_.size() >= kMostFreeRanges) {
-    return BadLeases("nobody has taken " + std::to_string(kMostFreeRanges) +
-                     " ranges of rows yet, and there is no room for more");
+    return BadLeases(std::to_string(kMostFreeRanges) +
+                     " ranges of rows are free already, the most that there may be: cut again when "
+                     "workers have taken some");
   }
   InputRange& range = free_.emplace_back();
   range.set_partition(cut.partition());
@@ -124,14 +127,18 @@ Status LeaseTable::End(const LeaseCommand::End& end) {
 }
 
 Status LeaseTable::Count(const LeaseCommand::Counted& counted) {
+  if (!has_begun()) return BadLeases("the job does not lease rows");
   for (const LeaseCommand::Counted::Worker& said : counted.worker()) {
     const auto worker = workers_.find(said.worker());
     if (worker == workers_.end()) {
-      return BadLeases("rows of " + NameOfWorker(said.worker()) + " are counted, which has none");
+      return BadLeases("rows are counted of " + NameOfWorker(said.worker()) +
+                       ", but the job has only workers 0 to " +
+                       std::to_string(workers_.size() - 1));
     }
     if (said.rows() <= worker->second.next_row()) continue;
-    return BadLeases(std::to_string(said.rows()) + " rows of " + NameOfWorker(said.worker()) +
-                     " are counted, but it was given " + std::to_string(worker->second.next_row()));
+    return BadLeases("shard 0 has counted " + std::to_string(said.rows()) + " rows of " +
+                     NameOfWorker(said.worker()) + ", but only " +
+                     std::to_string(worker->second.next_row()) + " were leased to it");
   }
   for (const LeaseCommand::Counted::Worker& said : counted.worker()) {
     WorkerLeases& worker = workers_.at(said.worker());
@@ -223,17 +230,19 @@ Status LeaseTable::Load(Workers workers, Inputs inputs, const FreeLeases* free) 
   workers_ = std::move(workers);
   inputs_ = std::move(inputs);
   if (has_begun() != (free != nullptr)) {
-    return BadLeases("leases without a list of what is free, or a list without leases");
+    return BadLeases("the record free-leases is missing, or it is there without leases");
   }
   if (free != nullptr) free_.assign(free->range().begin(), free->range().end());
   return Check();
 }
 
 Status LeaseTable::Check() const {
-  if (workers_.empty() != inputs_.empty()) return BadLeases("leases of no rows, or for nobody");
+  if (workers_.empty() != inputs_.empty()) {
+    return BadLeases("there are records lease: without records input:, or the reverse");
+  }
   if (!IsDense(workers_, [](const WorkerLeases& worker) { return worker.worker(); }) ||
       !IsDense(inputs_, [](const InputState& input) { return input.partition(); })) {
-    return BadLeases("leases of some workers, or of some partitions, are missing");
+    return BadLeases("a record lease: or input: is missing, or has another number than its key");
   }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("free ranges of rows:", free_.size(), kMostFreeRanges));
   for (const InputRange& range : free_) MILLRACE_RETURN_IF_ERROR(CheckInputRange(range));
@@ -242,11 +251,12 @@ Status LeaseTable::Check() const {
   for (const auto& [number, worker] : workers_) {
     MILLRACE_RETURN_IF_ERROR(CheckWorkerLeases(worker));
     if (worker.last() != is_over) {
-      return BadLeases(NameOfWorker(number) + " is told of the end at the wrong time");
+      return BadLeases(NameOfWorker(number) + (is_over ? " is not told" : " is told") +
+                       " that its leases are the last");
     }
     const bool has_room = static_cast<size_t>(worker.open_size()) < kMostOpenLeases;
     if (has_room && !free_.empty()) {
-      return BadLeases(NameOfWorker(number) + " has room for a lease, and does not get it");
+      return BadLeases(NameOfWorker(number) + " has too few leases although ranges are free");
     }
   }
   MILLRACE_RETURN_IF_ERROR(CheckSums());
@@ -284,7 +294,7 @@ Status LeaseTable::CheckRanges() const {
     }
     const bool follows = before == nullptr || before->partition() != range->partition() ||
                          (before->end() <= range->begin() && before->offset() < range->offset());
-    if (!follows) return BadLeases("rows of " + name + " are leased, or free, twice");
+    if (!follows) return BadLeases("two ranges of " + name + " overlap");
     before = range;
   }
   return absl::OkStatus();

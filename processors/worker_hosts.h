@@ -17,12 +17,13 @@ struct WorkerHost {
 // settings. Until then a worker does better where it is.
 inline constexpr uint64_t kReadyTicks = 3;
 
-// Gives the logical workers [0, workers) to the hosts. Those that none has go to hosts that are
-// ready, the one with the fewest first; while none is ready, to all. Then, while the host with the
-// most has two more than another, one goes from it to that one, if that one is ready or has run for
-// as long. So the counts differ by one at most when all are ready; no worker moves that need not,
-// and where nothing changes a second call does nothing. Of those that could move, worker W goes to
-// the host of the rank W % processes, its home, where its files may be.
+// Gives the logical workers [0, workers) to the hosts. A worker without a host goes to the ready
+// host with the fewest workers (if no host is ready: to any host with the fewest). Then, while the
+// host with the most workers has at least two more than another host, it gives one of them to that
+// host, provided that host is ready or has run for at least as long. So the counts differ by one at
+// most when all are ready, no worker moves without need, and a second call changes nothing. Where
+// there is a choice, worker W goes to the host of rank W % processes, its home, where its files may
+// be.
 //
 // REQUIRES: hosts by rank, below `processes`; each worker is below `workers`, at one host at most.
 // No hosts: nobody has the workers.

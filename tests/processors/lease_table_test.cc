@@ -141,7 +141,7 @@ TEST(LeaseTable, TellsAllWorkersOfTheEndWhenAllIsGiven) {
   leases.Do(LeaseCounted(0, 2));
   EXPECT_TRUE(leases.Of(0).last());
   EXPECT_EQ(leases.Open(0).size(), 3u) << "these are still to be done";
-  EXPECT_THAT(leases.Refused(LeaseCut(1, 0, 2, 1)), HasSubstr("behind its end"));
+  EXPECT_THAT(leases.Refused(LeaseCut(1, 0, 2, 1)), HasSubstr("after its end was reported"));
   TestedLeases empty(3, 1);
   empty.Do(LeaseEnd(0, 0));
   for (uint32_t worker = 0; worker < 3; ++worker) EXPECT_TRUE(empty.Of(worker).last());
@@ -167,17 +167,20 @@ TEST(LeaseTable, SaysWhyItCannotUseACommand) {
   TestedLeases leases(2, 2);
   leases.Cut(10);
   EXPECT_THAT(leases.Refused(LeaseBegin(3, 2)), HasSubstr("2 partitions to 2 workers"));
-  EXPECT_THAT(leases.Refused(LeaseBegin(2, 3)), HasSubstr("says other numbers"));
+  EXPECT_THAT(leases.Refused(LeaseBegin(2, 3)), HasSubstr("a second beginning names 3 and 2"));
   EXPECT_THAT(leases.Refused(LeaseCut(2, 0, 1, 1)), HasSubstr("partition 2 of input-data"));
   EXPECT_THAT(leases.Refused(LeaseEnd(2, 0)), HasSubstr("partition 2 of input-data"));
-  EXPECT_THAT(leases.Refused(LeaseCut(0, 11, 12, 2)), HasSubstr("at row 11, but row 10"));
-  EXPECT_THAT(leases.Refused(LeaseCut(0, 10, 12, 1)), HasSubstr("behind offset 1"));
+  EXPECT_THAT(leases.Refused(LeaseCut(0, 11, 12, 2)),
+              HasSubstr("at row 11, but the last cut ended at row 10"));
+  EXPECT_THAT(leases.Refused(LeaseCut(0, 10, 12, 1)), HasSubstr("the last one ended at offset 1"));
   EXPECT_THAT(leases.Refused(LeaseEnd(0, 9)), HasSubstr("9 rows, but 10 have been cut"));
   EXPECT_THAT(leases.Refused(LeaseEnd(0, 11)), HasSubstr("11 rows, but 10 have been cut"));
-  EXPECT_THAT(leases.Refused(LeaseCounted(2, 0)), HasSubstr("worker 2 are counted"));
+  EXPECT_THAT(leases.Refused(LeaseCounted(2, 0)),
+              HasSubstr("of worker 2, but the job has only workers 0 to 1"));
   LeaseCommand counted = LeaseCounted(0, 5);
   AddCounted(counted, 1, 1, 1);
-  EXPECT_THAT(leases.Refused(counted), HasSubstr("worker 1 are counted, but it was given 0"));
+  EXPECT_THAT(leases.Refused(counted),
+              HasSubstr("1 rows of worker 1, but only 0 were leased to it"));
   LeaseTable none;
   EXPECT_THAT(std::string(none.Apply(LeaseCut(0, 0, 1, 1)).message()), HasSubstr("does not lease"));
 }
@@ -192,7 +195,7 @@ TEST(LeaseTable, KeepsNoMoreFreeRangesThanARecordHasRoomFor) {
   }
   const uint64_t row = kMostFreeRanges + kMostOpenLeases;
   const LeaseCommand next = LeaseCut(0, row, row + 1, static_cast<int64_t>(row) + 1);
-  EXPECT_THAT(leases.Refused(next), HasSubstr("no room for more"));
+  EXPECT_THAT(leases.Refused(next), HasSubstr("the most that there may be"));
   leases.Do(LeaseCounted(0, 1));
   leases.Do(next);
 }
@@ -283,22 +286,23 @@ TEST(LeaseTable, RefusesAStateThatItHasNeverSaved) {
   const auto open = [](W& w, uint32_t worker, int i) -> InputRange& {
     return *w.at(worker).mutable_open(i)->mutable_range();
   };
-  EXPECT_THAT(why_not([](W& w, I&, F&) { w.erase(0); }), HasSubstr("are missing"));
-  EXPECT_THAT(why_not([](W&, I& i, F&) { i.erase(0); }), HasSubstr("are missing"));
+  EXPECT_THAT(why_not([](W& w, I&, F&) { w.erase(0); }), HasSubstr("is missing"));
+  EXPECT_THAT(why_not([](W&, I& i, F&) { i.erase(0); }), HasSubstr("is missing"));
   EXPECT_THAT(why_not([](W& w, I&, F&) { w.clear(); }), HasSubstr("without leases"));
-  EXPECT_THAT(why_not([](W&, I& i, F&) { i.clear(); }), HasSubstr("of no rows"));
-  EXPECT_THAT(why_not([](W& w, I&, F&) { w.at(0).set_last(true); }), HasSubstr("wrong time"));
+  EXPECT_THAT(why_not([](W&, I& i, F&) { i.clear(); }), HasSubstr("or the reverse"));
+  EXPECT_THAT(why_not([](W& w, I&, F&) { w.at(0).set_last(true); }),
+              HasSubstr("is told that its leases are the last"));
   EXPECT_THAT(why_not([](W&, I&, F& f) { f.clear_range(); }), HasSubstr("have been cut"));
   EXPECT_THAT(why_not([](W& w, I&, F&) {
                 w.at(1).set_counted_rows(10);
                 w.at(1).mutable_open()->DeleteSubrange(0, 1);
               }),
-              HasSubstr("has room for a lease"));
+              HasSubstr("too few leases"));
   EXPECT_THAT(why_not([](W&, I& i, F&) { i.at(0).set_cut_row(39); }), HasSubstr("have been cut"));
   EXPECT_THAT(why_not([](W&, I& i, F&) { i.at(1).set_cut_offset(3); }),
               HasSubstr("have not been cut"));
-  EXPECT_THAT(why_not([&](W& w, I&, F&) { open(w, 0, 1) = open(w, 0, 0); }), HasSubstr("twice"));
-  EXPECT_THAT(why_not([&](W& w, I&, F&) { open(w, 0, 1).set_offset(0); }), HasSubstr("twice"));
+  EXPECT_THAT(why_not([&](W& w, I&, F&) { open(w, 0, 1) = open(w, 0, 0); }), HasSubstr("overlap"));
+  EXPECT_THAT(why_not([&](W& w, I&, F&) { open(w, 0, 1).set_offset(0); }), HasSubstr("overlap"));
   EXPECT_THAT(why_not([&](W& w, I&, F&) { open(w, 0, 1).set_partition(2); }),
               HasSubstr("partition 2"));
   EXPECT_THAT(why_not([](W&, I&, F& f) { f.mutable_range(0)->set_end(1 << 30); }),
