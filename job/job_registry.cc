@@ -23,6 +23,7 @@
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
 #include "kafka/known_end.h"
+#include "kafka/overdue_end.h"
 #include "kafka/producer.h"
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
@@ -327,9 +328,9 @@ class KafkaJobRegistry final : public JobRegistry {
     while (true) {
       if (stop_) return absl::CancelledError("stopped");
       MILLRACE_ASSIGN_OR_RETURN(const std::optional<Offset> met, PollOnce());
-      const auto now = std::chrono::steady_clock::now();
-      if (met) end.Meet(*met, now);
-      if (end.is_reached() || end.is_overdue(now)) return absl::OkStatus();
+      if (met) end.Meet(*met, std::chrono::steady_clock::now());
+      if (end.is_reached()) return absl::OkStatus();
+      if (!CheckOverdueEnd(end, *consumer_, topic_, 0).ok()) return absl::OkStatus();
       wakeup_.WaitFor(kPoll);
     }
   }
