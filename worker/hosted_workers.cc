@@ -41,19 +41,19 @@ StatusOr<std::unique_ptr<HostedWorkers>> HostedWorkers::Create(const JobConfig& 
                                                                std::optional<Incarnation> self,
                                                                const BrokerRetry& broker_retry,
                                                                Wakeup* wakeup) {
-  std::unique_ptr<HostedWorkers> hosted(new HostedWorkers(config, std::move(self), broker_retry));
-  MILLRACE_RETURN_IF_ERROR(hosted->Open(wakeup));
+  std::unique_ptr<HostedWorkers> hosted(
+      new HostedWorkers(config, std::move(self), broker_retry, wakeup));
+  MILLRACE_RETURN_IF_ERROR(hosted->Open());
   return hosted;
 }
 
-Status HostedWorkers::Open(Wakeup* wakeup) {
+Status HostedWorkers::Open() {
   const KafkaOptions kafka = ToKafkaOptions(config_);
-  MILLRACE_ASSIGN_OR_RETURN(plan_, PlanFollower::Create(kafka, config_.name(), wakeup));
   if (!self_) {
     MILLRACE_ASSIGN_OR_RETURN(admin_, KafkaAdmin::Create(kafka, "worker-plan-look"));
     // Before it is given any worker.
     const Status found =
-        broker_retry_.Run([this] { return admin_->PartitionCount(plan_->topic()); }).status();
+        broker_retry_.Run([this] { return admin_->PartitionCount(plan_topic_); }).status();
     if (absl::IsPermissionDenied(found)) {
       spdlog::warn(
           "whether MasterApp runs the job is not known: {}. If it does, this WorkerApp, which was "
@@ -66,10 +66,10 @@ Status HostedWorkers::Open(Wakeup* wakeup) {
     is_there_ = found.ok();
   }
   if (self_ || is_there_) {
-    MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([this] { return plan_->Begin(kBrokerCall); }));
+    MILLRACE_RETURN_IF_ERROR(broker_retry_.Run([this] { return BeginPlan(); }));
     has_plan_ = true;
   }
-  if (!self_ && has_plan_) MILLRACE_RETURN_IF_ERROR(ReadPlan(*wakeup));
+  if (!self_ && has_plan_) MILLRACE_RETURN_IF_ERROR(ReadPlan());
   ConsumerOptions options;
   options.fetch_wait = kFetchWait;
   options.client_id = "worker-input";
@@ -80,18 +80,26 @@ Status HostedWorkers::Open(Wakeup* wakeup) {
   // Numbers of rows whose transaction was aborted are given to others.
   options.read_committed = true;
   MILLRACE_ASSIGN_OR_RETURN(
-      rows_,
-      GroupConsumer::Create(kafka, options, TopicName(config_.name(), Topic::kInputData), wakeup));
+      rows_, GroupConsumer::Create(kafka, options, TopicName(config_.name(), Topic::kInputData),
+                                   &wakeup_));
   return absl::OkStatus();
 }
 
+Status HostedWorkers::BeginPlan() {
+  if (plan_ == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        plan_, PlanFollower::Create(ToKafkaOptions(config_), config_.name(), &wakeup_));
+  }
+  return plan_->Begin(kBrokerCall);
+}
+
 // To its end, so that the group gives this process nothing that others have.
-Status HostedWorkers::ReadPlan(Wakeup& wakeup) {
+Status HostedWorkers::ReadPlan() {
   bool is_read = false;
   while (!is_read) {
     if (broker_retry_.stopped()) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(is_read, plan_->Poll());
-    if (!is_read) wakeup.WaitFor(kPoll);
+    if (!is_read) wakeup_.WaitFor(kPoll);
   }
   return RefuseIfPlanned();
 }
@@ -116,7 +124,7 @@ Status HostedWorkers::Follow() {
   std::set<int32_t> workers = plan_->hosts().WorkersOf(*self_);
   if (!workers.empty() && *workers.rbegin() >= static_cast<int32_t>(config_.workers())) {
     return absl::FailedPreconditionError(absl::StrCat(
-        plan_->topic(), " gives this process worker ", *workers.rbegin(), ", but the job ",
+        plan_topic_, " gives this process worker ", *workers.rbegin(), ", but the job ",
         config_.name(), " has only workers 0 to ", config_.workers() - 1,
         ": stop MasterApp, and start it again with the --workers of the job"));
   }
@@ -130,9 +138,13 @@ Status HostedWorkers::LookForPlan() {
     LookInBackground();
     return absl::OkStatus();
   }
-  const Status begun = plan_->Begin(kBrokerCall);
+  const Status begun = BeginPlan();
   has_plan_ = begun.ok();
-  return has_plan_ || IsAway(begun) ? absl::OkStatus() : begun;
+  if (!IsAway(begun)) return begun;
+  // Rows are not to wait for it.
+  is_there_ = false;
+  next_look_ = steady_clock::now() + kLookForPlanEvery;
+  return absl::OkStatus();
 }
 
 void HostedWorkers::LookInBackground() {
@@ -140,7 +152,7 @@ void HostedWorkers::LookInBackground() {
   if (now < next_look_) return;
   next_look_ = now + kLookForPlanEvery;
   looks_.Post("plan", [this] {
-    if (admin_->PartitionCount(plan_->topic()).ok()) is_there_ = true;
+    if (admin_->PartitionCount(plan_topic_).ok()) is_there_ = true;
   });
 }
 

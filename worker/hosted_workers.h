@@ -16,6 +16,7 @@
 #include "kafka/consumer.h"
 #include "kafka/wakeup.h"
 #include "messages/job.pb.h"
+#include "topics/master_topics.h"
 #include "topics/planned_hosts.h"
 #include "worker/plan_follower.h"
 
@@ -53,21 +54,28 @@ class HostedWorkers {
 
  private:
   HostedWorkers(const JobConfig& config, std::optional<Incarnation> self,
-                const BrokerRetry& broker_retry)
-      : config_(config), broker_retry_(broker_retry), self_(std::move(self)) {}
-  Status Open(Wakeup* wakeup);
-  Status ReadPlan(Wakeup& wakeup);
+                const BrokerRetry& broker_retry, Wakeup* wakeup)
+      : config_(config),
+        broker_retry_(broker_retry),
+        wakeup_(*wakeup),
+        self_(std::move(self)),
+        plan_topic_(MasterTopicName(config.name(), MasterTopic::kPlan)) {}
+  Status Open();
+  Status BeginPlan();
+  Status ReadPlan();
   Status LookForPlan();
   void LookInBackground();
   Status RefuseIfPlanned() const;
 
   const JobConfig& config_;
   const BrokerRetry& broker_retry_;
+  Wakeup& wakeup_;
   const std::optional<Incarnation> self_;  // empty: by the group
+  const std::string plan_topic_;
   std::unique_ptr<GroupConsumer> rows_;
-  std::unique_ptr<PlanFollower> plan_;
-  bool has_plan_ = false;            // it is read
-  std::optional<StallWatch> watch_;  // with self_, from the first Follow on
+  std::unique_ptr<PlanFollower> plan_;  // null: there is no plan
+  bool has_plan_ = false;               // it is read
+  std::optional<StallWatch> watch_;     // with self_, from the first Follow on
   // Without self_: whether there is a plan by now.
   std::chrono::steady_clock::time_point next_look_{};
   std::unique_ptr<KafkaAdmin> admin_;

@@ -4,6 +4,7 @@
 
 #include "kafka/overdue_end.h"
 #include "topics/master_topics.h"
+#include "topics/plan_codec.h"
 
 namespace millrace {
 namespace {
@@ -39,7 +40,7 @@ StatusOr<bool> PlanFollower::Poll() {
   ConsumerHandler handler;
   handler.on_record = [&](const ConsumedRecord& record) {
     hosts_.Take(record.key, record.value);
-    has_changed = true;
+    has_changed |= record.key.starts_with(kPlanProcessKey);
     return absl::OkStatus();
   };
   handler.on_end = [&](int32_t, Offset met) {

@@ -22,8 +22,6 @@ class PlanFollower {
   static StatusOr<std::unique_ptr<PlanFollower>> Create(const KafkaOptions& kafka,
                                                         const std::string& job, Wakeup* wakeup);
 
-  const std::string& topic() const { return topic_; }
-
   // Begins to read the topic. NotFound: there is none, so no MasterApp has run the job;
   // Unavailable or DeadlineExceeded after the timeout; PermissionDenied.
   Status Begin(std::chrono::milliseconds timeout);
