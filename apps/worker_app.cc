@@ -10,6 +10,7 @@
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "apps/version.h"
+#include "base/background_worker.h"
 #include "base/printable.h"
 #include "job/job_registry.h"
 #include "job/stop_signal.h"
@@ -60,13 +61,15 @@ Status Run(const JobFlags& flags, const std::string& process) {
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, registry->WaitForTraining());
   MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, training.shards(), stop));
-  const Status told = TellThatAWorkerBegins(config, MillraceVersion());
-  if (!told.ok()) {  // a job is trained without it
+  BackgroundWorker telling;  // a job is trained without it
+  telling.Post("version", [&config] {
+    const Status told = TellThatAWorkerBegins(config, MillraceVersion());
+    if (told.ok()) return;
     spdlog::warn(
         "this WorkerApp trains, but Watch will not show its version: {}. If the right is missing, "
         "let its user write to the topic metrics (docs/security.md)",
         TextOf(told));
-  }
+  });
   return RunWorker(config, features, training, self, stop);
 }
 
