@@ -376,8 +376,7 @@ FlagGroup WorkerGroup() {
            "processes that MasterApp starts"},
           {"--stall-timeout", "worker.stall_timeout_s",
            "Seconds without progress after which a process loses its partitions to others; one "
-           "that "
-           "MasterApp has started ends itself"},
+           "that MasterApp has started ends itself"},
           {"--stay", "worker.stay", "Keep running when the job has ended, until Ctrl-C or SIGTERM"},
       }};
 }

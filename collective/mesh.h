@@ -91,8 +91,8 @@ class Transfers {
  private:
   struct Begun;
 
-  std::optional<std::chrono::milliseconds> Left() const;
-  std::string TooLate() const;  // none: the time is over
+  std::optional<std::chrono::milliseconds> Left() const;  // none: the time is over
+  std::string TooLate() const;
   Status Fail(uint32_t member, const std::string& what);
 
   Mesh& mesh_;

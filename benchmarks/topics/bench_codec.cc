@@ -2,9 +2,8 @@
 //
 //   weights   an answer of 6,150 weights: encoded as a shard does (a fresh record's value each
 //             time), decoded as a worker does, into the vector that it computes with
-//   rows      texts of 60 hashed features: encoded as the producers do, many to a record, decoded
-//   and
-//             checked as a worker does, into a warm Row
+//   rows      texts of 60 hashed features: encoded as the producers do, many to a record,
+//             decoded and checked as a worker does, into a warm Row
 #include <cstring>
 #include <memory>
 #include <random>
