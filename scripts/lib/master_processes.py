@@ -17,7 +17,8 @@ def processes_in(run_dir):
         except OSError:
             continue  # it has just ended
         of_run = re.search(re.escape(f"{run_dir}/processes/").encode() + rb"([\w-]+)/\d+", words)
-        if program.split()[0] == "ProcessShim" and of_run:
+        # (That of a process whose root is elsewhere may be "/", which has no last part.)
+        if program.removesuffix(" (deleted)") == "ProcessShim" and of_run:
             shims[int(folder.name)] = of_run.group(1).decode()
         children.setdefault(int(parent), []).append(int(folder.name))
     return {name: (shim, (children.get(shim) or [None])[0]) for shim, name in shims.items()}
