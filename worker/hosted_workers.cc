@@ -138,7 +138,7 @@ Status HostedWorkers::LookForPlan() {
     LookInBackground();
     return absl::OkStatus();
   }
-  const Status begun = BeginPlan();
+  Status begun = BeginPlan();
   has_plan_ = begun.ok();
   if (!IsAway(begun)) return begun;
   // Rows are not to wait for it.
