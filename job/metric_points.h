@@ -19,6 +19,9 @@ namespace millrace {
 // Reads from so many points before the end on. Used by one thread.
 class MetricPoints {
  public:
+  // Points of a few minutes of a job of some shards.
+  static constexpr int64_t kFewMinutes = 4096;
+
   // Waits for a broker. `wakeup` (may be null) is notified when there is something to poll; it
   // outlives the reader. Errors: those of the broker; Cancelled.
   static StatusOr<MetricPoints> Open(const JobConfig& config, const std::string& client_id,

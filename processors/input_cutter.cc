@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "processors/input_data_processor.h"
 #include "topics/lease_codec.h"
 #include "topics/row_codec.h"
 
@@ -40,11 +41,7 @@ Status InputCutter::Take(uint32_t partition, Offset offset, std::string_view key
   if (key->first > input.next_row) {
     // Twelve bytes by chance are a dead letter of the worker that reads them.
     if (!ParseInput(*key, value, record_).ok()) return absl::OkStatus();
-    return absl::DataLossError(
-        "input-data, partition " + std::to_string(partition) + ", offset " +
-        std::to_string(offset) + ": found row " + std::to_string(key->first) + " where row " +
-        std::to_string(input.next_row) +
-        " was expected: rows were deleted or lost; start a new job (another --job)");
+    return RowsAreMissing(partition, offset, key->first, input.next_row);
   }
   if (!key->has_rows()) {
     TakeMark(partition, *key, value);

@@ -11,7 +11,18 @@ namespace {
 
 constexpr char kNewJob[] = "start a new job (another --job)";
 
+std::string PlaceIn(uint32_t partition, Offset offset) {
+  return "input-data, partition " + std::to_string(partition) + ", offset " +
+         std::to_string(offset) + ": ";
+}
+
 }  // namespace
+
+Status RowsAreMissing(uint32_t partition, Offset offset, RowNumber found, RowNumber expected) {
+  return absl::DataLossError(PlaceIn(partition, offset) + "found row " + std::to_string(found) +
+                             " where row " + std::to_string(expected) +
+                             " was expected: rows were deleted or lost; " + kNewJob);
+}
 
 InputDataProcessor::InputDataProcessor(WorkerId worker, const RowShape& shape, BatchSource& source,
                                        std::optional<RowNumber> next_row, bool reasons_only)
@@ -62,8 +73,7 @@ Status InputDataProcessor::Process(const InputDataRecord& record) {
 }
 
 std::string InputDataProcessor::PlaceOf(const InputDataRecord& record) const {
-  return "input-data, partition " + std::to_string(window_.partition) + ", offset " +
-         std::to_string(record.offset) + ": ";
+  return PlaceIn(window_.partition, record.offset);
 }
 
 Status InputDataProcessor::ProcessGap(const InputDataRecord& record, const InputKey& key) {
@@ -72,9 +82,7 @@ Status InputDataProcessor::ProcessGap(const InputDataRecord& record, const Input
     AddForeign(record, decoded);
     return absl::OkStatus();
   }
-  return absl::DataLossError(PlaceOf(record) + "found row " + std::to_string(key.first) +
-                             " where row " + std::to_string(*next_row_) +
-                             " was expected: rows were deleted or lost; " + kNewJob);
+  return RowsAreMissing(window_.partition, record.offset, key.first, *next_row_);
 }
 
 Status InputDataProcessor::ProcessMark(const InputDataRecord& record, const InputKey& key) {

@@ -35,6 +35,9 @@ struct RowWindow {
   bool operator==(const RowWindow&) const = default;
 };
 
+// DataLoss: rows of the partition are missing before the record at this offset.
+Status RowsAreMissing(uint32_t partition, Offset offset, RowNumber found, RowNumber expected);
+
 // Hands each row to the batch source, in order and once. A repeated row is dropped (a producer that
 // started again may repeat rows, and put others together), a gap is an error. A row that cannot be
 // used uses up its number, a value that cannot be decoded the numbers of all its rows; it is a dead

@@ -51,7 +51,6 @@ Status LeasedRows::Take(const Lease& lease) {
                                       ", but those before end " +
                                       (is_last_ ? "the stream" : "elsewhere"));
   }
-  if (leases_.empty()) next_offset_ = Offset(lease.range().offset());
   leases_.push_back(lease);
   ++next_number_;
   next_row_ = RowNumber(EndRowOf(lease));
@@ -61,6 +60,7 @@ Status LeasedRows::Take(const Lease& lease) {
 void LeasedRows::GoOn() {
   if (!input_.window_is_done()) return;
   if (!leases_.empty()) {
+    next_offset_ = Offset(leases_.front().range().offset());
     input_.Begin(WindowOf(leases_.front()));
   } else if (is_last_) {
     input_.EndWindows();
@@ -80,7 +80,6 @@ Status LeasedRows::Process(const InputDataRecord& record) {
   next_offset_ = record.offset + 1;
   if (!input_.window_is_done()) return absl::OkStatus();
   leases_.pop_front();
-  if (!leases_.empty()) next_offset_ = Offset(leases_.front().range().offset());
   GoOn();
   return absl::OkStatus();
 }

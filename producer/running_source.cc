@@ -21,7 +21,6 @@ using std::chrono::system_clock;
 constexpr milliseconds kSilence = 3 * kProgressEvery;
 // By the clocks of two machines. What is older was sent by who has stopped long since.
 constexpr milliseconds kYoung = std::chrono::seconds(10);
-constexpr int64_t kPointsBack = 4096;  // a few minutes of a job of some shards
 
 bool IsOfARunningProducer(const MetricPoint& point) {
   const auto now = std::chrono::duration_cast<milliseconds>(system_clock::now().time_since_epoch());
@@ -33,8 +32,9 @@ bool IsOfARunningProducer(const MetricPoint& point) {
 
 Status CheckThatNoSourceRuns(const JobConfig& config, const std::atomic<bool>& stop) {
   Wakeup wakeup;
-  MILLRACE_ASSIGN_OR_RETURN(MetricPoints metrics,
-                            MetricPoints::Open(config, "takeover", kPointsBack, stop, &wakeup));
+  MILLRACE_ASSIGN_OR_RETURN(
+      MetricPoints metrics,
+      MetricPoints::Open(config, "takeover", MetricPoints::kFewMinutes, stop, &wakeup));
   bool may_run = false;
   const auto take = [&](const ConsumedRecord& record) -> Status {
     if (record.key != kProducerSeries) return absl::OkStatus();

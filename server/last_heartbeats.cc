@@ -7,17 +7,12 @@
 #include "topics/metric_point_codec.h"
 
 namespace millrace {
-namespace {
-
-// So many of the last records: a few minutes of a job of some shards.
-constexpr int64_t kRecordsBack = 4096;
-
-}  // namespace
 
 StatusOr<std::unique_ptr<LastHeartbeats>> LastHeartbeats::Create(const JobConfig& config,
                                                                  int64_t now_ms, Wakeup* wakeup) {
-  MILLRACE_ASSIGN_OR_RETURN(MetricPoints points, MetricPoints::TryToOpen(config, "last-heartbeats",
-                                                                         kRecordsBack, wakeup));
+  MILLRACE_ASSIGN_OR_RETURN(
+      MetricPoints points,
+      MetricPoints::TryToOpen(config, "last-heartbeats", MetricPoints::kFewMinutes, wakeup));
   return std::unique_ptr<LastHeartbeats>(new LastHeartbeats(now_ms, std::move(points)));
 }
 

@@ -25,7 +25,6 @@ using std::chrono::steady_clock;
 // A dozen heartbeats.
 constexpr std::chrono::seconds kSilence(3);
 constexpr std::chrono::seconds kReportEvery(5);
-constexpr int64_t kPointsBack = 4096;  // a few minutes of a job of some shards
 
 std::string MarkOf(const JobConfig& config, ShardId shard) {
   return config.server().data_dir() + "/" + config.name() + "-shard-" + std::to_string(shard) +
@@ -44,8 +43,9 @@ std::optional<MetricPoint::ServerProgress> Heartbeat(const ConsumedRecord& recor
 Status ReadLastPoints(const JobConfig& config, const std::atomic<bool>& stop,
                       const MetricPoints::Take& take) {
   Wakeup wakeup;
-  MILLRACE_ASSIGN_OR_RETURN(MetricPoints metrics,
-                            MetricPoints::Open(config, "takeover", kPointsBack, stop, &wakeup));
+  MILLRACE_ASSIGN_OR_RETURN(
+      MetricPoints metrics,
+      MetricPoints::Open(config, "takeover", MetricPoints::kFewMinutes, stop, &wakeup));
   while (!metrics.is_read()) {
     if (stop) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, metrics.Poll(take));

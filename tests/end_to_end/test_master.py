@@ -233,6 +233,13 @@ class Hosts(OnABroker):
             self.wait_for_hosts(job, self.SHARES)
         self.end(job)
 
+    def start_twin_of_worker_0(self, job):
+        """A process that takes itself for the present incarnation of worker-0."""
+        (number,) = [each["incarnation"] for each in job.status()["processes"]
+                     if each["name"] == "worker-0"]
+        self.by_hand(job, "twin", "--process", f"worker-0:{number}")
+        job.wait_for_log("twin", "worker 0: joined; reads rows")
+
     def test_keep_what_they_host_while_there_is_no_master(self):
         job = self.begun()
         self.wait_for_hosts(job, self.SHARES)
@@ -245,10 +252,7 @@ class Hosts(OnABroker):
     def test_that_are_two_of_the_same_workers_end_in_the_same_bytes(self):
         job = self.begun()
         self.wait_for_hosts(job, self.SHARES)
-        (number,) = [each["incarnation"] for each in job.status()["processes"]
-                     if each["name"] == "worker-0"]
-        self.by_hand(job, "twin", "--process", f"worker-0:{number}")
-        job.wait_for_log("twin", "worker 0: joined; reads rows")
+        self.start_twin_of_worker_0(job)
         job.wait_for_log("twin", "worker 2: joined; reads rows")
         self.end(job)
         self.assertEqual(job.wait("twin"), 0, job.log("twin"))
@@ -256,10 +260,7 @@ class Hosts(OnABroker):
     def test_are_not_processes_that_have_been_replaced(self):
         job = self.begun()
         self.wait_for_hosts(job, self.SHARES)
-        (number,) = [each["incarnation"] for each in job.status()["processes"]
-                     if each["name"] == "worker-0"]
-        self.by_hand(job, "twin", "--process", f"worker-0:{number}")
-        job.wait_for_log("twin", "worker 0: joined; reads rows")
+        self.start_twin_of_worker_0(job)
         job.kill_pid(job.running()["worker-0"][1])
         job.wait_for_log("twin", "another process has taken the place of worker-0")
         self.end(job)
