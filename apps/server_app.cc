@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -190,7 +191,8 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
   if (!small_buffer.empty()) spdlog::warn("{}", small_buffer);
   const std::string many_weights = ManyWeightsText(features, config.training());
   if (!many_weights.empty()) spdlog::warn("{}", many_weights);
-  return RunServer(config, features, training,
+  MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry->Generation());
+  return RunServer(config, features, training, generation,
                    ServerSetup(config, features, training, registry->training_published_ms()),
                    stop);
 }

@@ -86,6 +86,8 @@ class KafkaJobRegistry final : public JobRegistry {
     return absl::OkStatus();
   }
 
+  // The first record of features, of training and of a generation counts, so one that was read is
+  // not asked for again.
   StatusOr<std::optional<JobFeatures>> ReadFeatures() override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     return features_;
@@ -109,7 +111,7 @@ class KafkaJobRegistry final : public JobRegistry {
   }
 
   Status PublishFeatures(const JobFeatures& features) override {
-    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    if (!features_) MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!features_) {
       MILLRACE_ASSIGN_OR_RETURN(const Offset end, Publish(kFeaturesKey, features));
       MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
@@ -118,7 +120,7 @@ class KafkaJobRegistry final : public JobRegistry {
     return CheckEqual(*features_, features, "set of features");
   }
   StatusOr<uint64_t> Generation() override {
-    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    if (!generation_) MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!generation_) {
       std::random_device random;
       const uint64_t number = (uint64_t{random()} << 32) | random();
@@ -159,7 +161,7 @@ class KafkaJobRegistry final : public JobRegistry {
   }
 
   Status PublishTraining(const JobTraining& training) override {
-    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    if (!training_) MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!training_) {
       MILLRACE_ASSIGN_OR_RETURN(const Offset end, Publish(kTrainingKey, training));
       MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));

@@ -18,7 +18,6 @@
 #include "durability/replicas/replicator.h"
 #include "durability/snapshots/snapshot_request.h"
 #include "durability/snapshots/snapshot_taker.h"
-#include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "job/record_sender.h"
 #include "job/stop_signal.h"
@@ -56,10 +55,11 @@ constexpr size_t kRecordsAtOnce = 256;
 class ServerLoop {
  public:
   ServerLoop(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-             const MetricPoint::Setup& setup, const std::atomic<bool>& stop)
+             uint64_t generation, const MetricPoint::Setup& setup, const std::atomic<bool>& stop)
       : config_(config),
         features_(features),
         training_(training),
+        generation_(generation),
         shape_(RowShapeFrom(features)),
         point_settings_{training, shape_.classes, ClassNamesToShow(features.spec()), setup},
         stop_(stop),
@@ -122,9 +122,6 @@ class ServerLoop {
       if (IsHosted(shard)) ids_.push_back(shard);
     }
     MILLRACE_RETURN_IF_ERROR(WaitWhileTakenOver(config_, ids_, stop_));
-    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
-                              JobRegistry::Create(config_, stop_));
-    MILLRACE_ASSIGN_OR_RETURN(generation_, registry->Generation());
     PeerReplicas peers(config_, tls, ids_, stop_);
     const FetchCopy fetch = [&peers](ShardId shard, const std::string& folder) {
       return peers.Fetch(shard, folder);
@@ -470,6 +467,7 @@ class ServerLoop {
   const JobConfig& config_;
   const JobFeatures& features_;
   const JobTraining& training_;
+  const uint64_t generation_;  // of the job's topics
   const RowShape shape_;
   const PointSettings point_settings_;
   const std::atomic<bool>& stop_;
@@ -480,7 +478,6 @@ class ServerLoop {
   std::unique_ptr<RecordSender> sender_;
   std::unique_ptr<PartitionConsumer> gradients_;
   ConsumerHandler handler_;
-  uint64_t generation_ = 0;   // of the job's topics
   std::vector<ShardId> ids_;  // of the shards that are hosted here, ascending
   HostedShards shards_;
   std::map<ShardId, ShardFeed> feeds_;  // of the shards' tasks
@@ -509,8 +506,9 @@ class ServerLoop {
 }  // namespace
 
 Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 const MetricPoint::Setup& setup, const std::atomic<bool>& stop) {
-  ServerLoop loop(config, features, training, setup, stop);
+                 uint64_t generation, const MetricPoint::Setup& setup,
+                 const std::atomic<bool>& stop) {
+  ServerLoop loop(config, features, training, generation, setup, stop);
   return loop.Run();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "base/status.h"
 #include "messages/job.pb.h"
@@ -14,8 +15,10 @@ namespace millrace {
 // shard of the job, or `stop`. Returns OK in both cases, Cancelled when stopped while starting;
 // FailedPrecondition when another instance has taken a shard over; DataLoss when a store,
 // `parameters` and `gradients` do not belong together. Everything that was received is durable when
-// it returns OK. `setup`: for the points in `metrics`.
+// it returns OK. `generation`: of the job's topics (JobRegistry). `setup`: for the points in
+// `metrics`.
 Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 const MetricPoint::Setup& setup, const std::atomic<bool>& stop);
+                 uint64_t generation, const MetricPoint::Setup& setup,
+                 const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -140,7 +140,11 @@ class WholeJobTest : public testing::Test {
     config.mutable_server()->mutable_server_ids()->Add(ids.begin(), ids.end());
     config.mutable_server()->set_data_dir(folder_ / "server");
     return std::thread([this, config, &status, &stop] {
-      status = RunServer(config, features_, training_, {}, stop);
+      const auto registry = JobRegistry::Create(config, stop);
+      const StatusOr<uint64_t> generation =
+          registry.ok() ? (*registry)->Generation() : registry.status();
+      status = generation.ok() ? RunServer(config, features_, training_, *generation, {}, stop)
+                               : generation.status();
     });
   }
   std::thread Worker(int number, Status& status, const std::atomic<bool>& stop) {
