@@ -30,8 +30,6 @@ constexpr milliseconds kRequestTimeout(15000);
 constexpr milliseconds kMostWait(30000);
 constexpr milliseconds kPause(50);
 constexpr char kMinInsync[] = "min.insync.replicas";
-constexpr int kWarning = 4;  // syslog's level
-
 int Milliseconds(SteadyClock::duration time) {
   const auto count = std::chrono::ceil<milliseconds>(time).count();
   return static_cast<int>(std::clamp<int64_t>(count, 1, 1 << 30));
@@ -189,7 +187,7 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
     std::this_thread::sleep_for(kPause);
   }
   for (const std::string& sentence : report.Sentences()) {
-    kafka_internal::ClientLog::OfProcess().Line(kWarning, "warning", sentence);
+    kafka_internal::ClientLog::OfProcess().Warn(sentence);
   }
   return absl::OkStatus();
 }
@@ -335,7 +333,7 @@ Status LibrdkafkaAdmin::DeleteRecordsBefore(const std::string& topic, int32_t pa
     Status deleted = StatusOfError(error, context);
     // Callers try again later, without a word: nothing is lost but space. This no waiting mends.
     if (absl::IsPermissionDenied(deleted)) {
-      kafka_internal::ClientLog::OfProcess().Line(kWarning, "warning", TextOf(deleted));
+      kafka_internal::ClientLog::OfProcess().Warn(TextOf(deleted));
     }
     MILLRACE_RETURN_IF_ERROR(deleted);
   }

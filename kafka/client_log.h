@@ -25,12 +25,15 @@ class ClientLog {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
+  static constexpr int kWarning = 4;  // syslog's level
+
   ClientLog(std::function<void(const std::string& line)> print, std::function<Time()> now);
   // Prints to stderr; lives as long as the process.
   static ClientLog& OfProcess();
 
   // A log line: syslog level, librdkafka's name of the kind, text.
   void Line(int level, std::string_view kind, std::string_view text);
+  void Warn(std::string_view text) { Line(kWarning, "warning", text); }
   // To be called when a connection to a broker is established.
   void BrokerUp(std::string_view host, int port);
 

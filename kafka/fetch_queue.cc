@@ -32,7 +32,7 @@ Status JudgeError(const rd_kafka_message_t& message) {
   if (IsPermanent(message.err)) {
     return StatusOfError(message.err, place, rd_kafka_message_errstr(&message));
   }
-  ClientLog::OfProcess().Line(4, rd_kafka_err2name(message.err),
+  ClientLog::OfProcess().Line(ClientLog::kWarning, rd_kafka_err2name(message.err),
                               absl::StrCat(place, ": ", rd_kafka_message_errstr(&message)));
   return absl::OkStatus();
 }

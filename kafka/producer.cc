@@ -26,8 +26,6 @@ using kafka_internal::StatusOfTransactionError;
 
 // Below it, a copy costs less than keeping a value.
 constexpr size_t kWorthOwning = 16384;
-constexpr int kWarning = 4;  // syslog's level
-
 int Milliseconds(std::chrono::milliseconds timeout) {
   return static_cast<int>(std::clamp<int64_t>(timeout.count(), 0, 1 << 30));
 }
@@ -285,7 +283,7 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
       // No waiting mends this, whatever its owner makes of it.
       const Status denied = StatusOfError(
           message->err, absl::StrCat("writing to ", rd_kafka_topic_name(message->rkt)));
-      kafka_internal::ClientLog::OfProcess().Line(kWarning, "warning", TextOf(denied));
+      kafka_internal::ClientLog::OfProcess().Warn(TextOf(denied));
       [[fallthrough]];
     }
     default:
