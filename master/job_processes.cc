@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "topics/control_codec.h"
 
 namespace millrace {
 namespace {
@@ -18,8 +19,6 @@ namespace fs = std::filesystem;
 constexpr uint32_t kServerPriority = 3;
 constexpr uint32_t kProducerPriority = 2;
 constexpr uint32_t kWorkerPriority = 1;
-constexpr char kRank[] = "{rank}";
-constexpr char kIncarnation[] = "{incarnation}";
 
 ProcessGroup& AddGroup(JobProgram program, uint32_t count, uint32_t priority, ProcessPlan& plan) {
   ProcessGroup& group = *plan.add_groups();
@@ -52,11 +51,11 @@ void AddServers(const JobProcessesOptions& options, ProcessPlan& plan) {
   }
   SetProgram(options, "ServerApp", options.server_file, group);
   group.add_command("--data-dir");
-  group.add_command(absl::StrCat(options.run_dir, "/server-", kRank));
+  group.add_command(absl::StrCat(options.run_dir, "/server-", kRankPlaceholder));
   AddStay(options, group);
   if (options.server_processes == 1) return;  // it has all shards
   group.add_command("--server-ids");
-  group.add_command(kRank);
+  group.add_command(kRankPlaceholder);
 }
 
 void AddProducer(const JobProcessesOptions& options, ProcessPlan& plan) {
@@ -78,9 +77,10 @@ void AddWorkers(const JobProcessesOptions& options, ProcessPlan& plan) {
   group.set_logical_workers(options.workers);
   SetProgram(options, "WorkerApp", options.worker_file, group);
   group.add_command("--process");
-  group.add_command(absl::StrCat(group.name(), "-", kRank, ":", kIncarnation));
+  group.add_command(
+      absl::StrCat(group.name(), "-", kRankPlaceholder, ":", kIncarnationPlaceholder));
   group.add_command("--data-dir");
-  group.add_command(absl::StrCat(options.run_dir, "/worker-", kRank));
+  group.add_command(absl::StrCat(options.run_dir, "/worker-", kRankPlaceholder));
   AddStay(options, group);
   if (options.worker_evaluation_log.empty()) return;
   group.add_command("--evaluation-log");
@@ -99,7 +99,8 @@ Status CheckCounts(const JobProcessesOptions& options) {
         "no process is to run: give --server-processes, --worker-processes or --input");
   }
   const std::string& log = options.worker_evaluation_log;
-  if (options.worker_processes > 1 && !log.empty() && log.find(kRank) == std::string::npos) {
+  if (options.worker_processes > 1 && !log.empty() &&
+      log.find(kRankPlaceholder) == std::string::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat("--worker-evaluation-log ", log, " (worker.evaluation_log) is one file for ",
                      options.worker_processes,

@@ -18,7 +18,6 @@ using Sightings = std::map<std::pair<Key, uint64_t>, const ProcessReport*>;
 
 // Printed, a byte may take four.
 constexpr size_t kMostDetailShown = 1'000;
-constexpr std::string_view kIncarnation = "{incarnation}";
 
 Sightings IndexOf(const std::vector<ProcessReport>& seen) {
   Sightings index;
@@ -48,7 +47,7 @@ ProcessOrder StartOf(const ProcessState& process) {
   *order.mutable_process() = process.process();
   order.set_incarnation(process.incarnation());
   for (const std::string& argument : process.command()) {
-    order.add_command(WithNumber(argument, kIncarnation, process.incarnation()));
+    order.add_command(WithNumber(argument, kIncarnationPlaceholder, process.incarnation()));
   }
   return order;
 }

@@ -15,8 +15,6 @@
 namespace millrace {
 namespace {
 
-constexpr std::string_view kRank = "{rank}";
-
 Status BadControl(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
 Status CheckCommand(const ProcessGroup& group) {
@@ -156,7 +154,7 @@ Status CheckProcessEnd(const ProcessEnd& end) {
 std::vector<std::string> CommandOf(const ProcessGroup& group, uint32_t rank) {
   std::vector<std::string> command;
   for (const std::string& argument : group.command()) {
-    command.push_back(WithNumber(argument, kRank, rank));
+    command.push_back(WithNumber(argument, kRankPlaceholder, rank));
   }
   return command;
 }

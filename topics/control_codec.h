@@ -25,8 +25,12 @@ Status CheckPlan(const ProcessPlan& plan);
 // InvalidArgument: another cause than those that are known, or a detail that is too long.
 Status CheckProcessEnd(const ProcessEnd& end);
 
-// The command of the process of that rank: "{rank}" replaced. ("{incarnation}" is in an order for
-// it only.)
+// In the command of a process they stand for its numbers.
+inline constexpr char kRankPlaceholder[] = "{rank}";
+inline constexpr char kIncarnationPlaceholder[] = "{incarnation}";
+
+// The command of the process of that rank: kRankPlaceholder replaced. (Its incarnation is known in
+// an order for it only.)
 std::vector<std::string> CommandOf(const ProcessGroup& group, uint32_t rank);
 // The text with each `placeholder` replaced by the number.
 std::string WithNumber(std::string text, std::string_view placeholder, uint64_t number);
