@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -28,7 +29,8 @@ from confluent_kafka.schema_registry.avro import AvroSerializer  # noqa: E402
 from confluent_kafka.serialization import MessageField, SerializationContext  # noqa: E402
 
 ROWS = 8_001
-# The URL of a schema registry that takes new subjects.
+# A folder of Apicurio Registry (scripts/lib/registry.sh), or the URL of a registry that takes new subjects.
+APICURIO = os.environ.get("MILLRACE_APICURIO")
 REAL_REGISTRY = os.environ.get("MILLRACE_SCHEMA_REGISTRY")
 FEATURES = [
     "--label", "verdict", "--classes", "low,middle,high",
@@ -360,11 +362,32 @@ class Records(OnABroker):
         self.assertIn("holds 1,000 rows, 1,000 of them from this run", self.run_to_the_end(job))
 
 
-@unittest.skipUnless(REAL_REGISTRY, "MILLRACE_SCHEMA_REGISTRY=URL names none that runs")
+@unittest.skipUnless(APICURIO or REAL_REGISTRY,
+                     "neither MILLRACE_APICURIO=FOLDER nor MILLRACE_SCHEMA_REGISTRY=URL names one")  # fmt: skip
 class ARegistryThatWeDidNotWrite(OnABroker):
+    def setUp(self):
+        super().setUp()
+        self.url = REAL_REGISTRY or self.start_apicurio()
+
+    def start_apicurio(self):
+        log = self.path / "registry.log"
+        with open(log, "wb") as output:
+            registry = subprocess.Popen(
+                ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true",
+                 "-Dquarkus.http.host=127.0.0.1", "-Dquarkus.http.port=0", "-jar", f"{APICURIO}/registry.jar"],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)  # fmt: skip
+        self.addCleanup(registry.wait)
+        self.addCleanup(registry.kill)
+        limit = time.monotonic() + topology.PATIENCE
+        while not (found := re.search(r"Listening on: (http://\S+)", log.read_text())):
+            self.assertIsNone(registry.poll(), log.read_text())
+            self.assertLess(time.monotonic(), limit, log.read_text())
+            time.sleep(0.1)
+        return f"{found[1]}/apis/ccompat/v7"
+
     def test_gives_schemas_and_those_that_they_refer_to_and_knows_no_others(self):
         orders = write_orders(self.path / "orders.csv", 300)
-        topic, registry = self.topic(), types.SimpleNamespace(url=REAL_REGISTRY)
+        topic, registry = self.topic(), types.SimpleNamespace(url=self.url)
         first = self.serializer(registry, topic, FIRST)
         third = self.serializer(registry, topic, THIRD, ("shop.money.Price", PRICE),
                                 ("shop.orders.Item", ITEM))
