@@ -12,6 +12,7 @@ from common import NAMES, WORK, spread
 
 WIDTH, HEIGHT = 860, 320
 LEFT, RIGHT, TOP, BOTTOM = 90, 190, 14, 44
+LETTER = 7.2  # of the widest fonts that a browser may take for a plot's text
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")  # of Okabe and Ito
 STYLE = """
 body { font: 15px/1.5 sans-serif; max-width: 1100px; margin: 2em auto; padding: 0 1em; color: #222 }
@@ -74,7 +75,7 @@ def lines(results):
             out.append(line(*at(x, least), *at(x, most), colour, 4))
         out.append(text(WIDTH - RIGHT + 12, TOP + 16 + 18 * i, name, "start", colour))
     out.append(text(LEFT, HEIGHT - 4, results[0]["unit"], "start", "#555"))
-    return HEIGHT, out
+    return WIDTH, HEIGHT, out
 
 
 def bars(results):
@@ -84,22 +85,23 @@ def bars(results):
         ours, floors = r["turns"]
         ratios = [a / b for a, b in zip(ours, floors)] or [r["ratio"]]
         rows.append((r["name"].strip(), min(ratios), r["ratio"], max(ratios)))
-    left, most = 430, max(row[3] for row in rows) * 1.1
+    left, most = LETTER * max(len(row[0]) for row in rows) + 20, max(max(row[1:]) for row in rows) * 1.1
+    width = max(WIDTH, left + 400)
     height = TOP + 24 * len(rows) + BOTTOM
 
     def at(ratio):
-        return left + (WIDTH - left - 60) * ratio / most
+        return left + (width - left - 60) * ratio / most
 
     out = [line(at(1), TOP, at(1), height - BOTTOM, "#D55E00", 2),
            text(at(1), height - BOTTOM + 16, "the floor", colour="#D55E00")]
     for i, (name, least, ratio, top) in enumerate(rows):
         y = TOP + 24 * i
         out += [text(left - 8, y + 16, name, "end"),
-                f'<rect x="{left}" y="{y + 6}" width="{at(ratio) - left:.1f}" height="12" '
+                f'<rect x="{left:.1f}" y="{y + 6}" width="{at(ratio) - left:.1f}" height="12" '
                 f'fill="#0072B2" fill-opacity=".55"/>',
                 line(at(least), y + 12, at(top), y + 12, "#222", 2),
                 text(max(at(top), at(ratio)) + 6, y + 16, f"{ratio:.2f}", "start")]
-    return height, out
+    return width, height, out
 
 
 def table(results):
@@ -115,10 +117,10 @@ def table(results):
 
 
 def section(name, results):
-    height, plot = lines(results) if all(r.get("x") for r in results) else bars(results)
+    width, height, plot = lines(results) if all(r.get("x") for r in results) else bars(results)
     about, _, rest = (importlib.import_module(name).__doc__ or "").partition("\n")
     return (f'<h2 id="{name}">{name}</h2>\n<p>{html.escape(about)}</p>\n'
-            f'<svg width="{WIDTH}" height="{height}" role="img">{"".join(plot)}</svg>\n'
+            f'<svg width="{width:.0f}" height="{height}" role="img">{"".join(plot)}</svg>\n'
             f"{table(results)}\n<pre>{html.escape(rest.strip())}</pre>\n")
 
 
