@@ -107,7 +107,8 @@ Status CheckpointImage::TakeState(const std::string& bytes) {
   MILLRACE_ASSIGN_OR_RETURN(ShardState state, DecodeState(bytes));
   MILLRACE_RETURN_IF_ERROR(CheckStateFits(state, options_));
   for (const Status& checked :
-       {CheckMoments(state.moments(), options_.numeric_columns, options_.classes),
+       {CheckStateTimes(state),
+        CheckMoments(state.moments(), options_.numeric_columns, options_.classes),
         CheckSums(state.progressive(), options_.classes),
         CheckSums(state.window(), options_.classes)}) {
     if (!checked.ok()) return absl::DataLossError(checked.message());

@@ -52,13 +52,6 @@ Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) 
   MILLRACE_RETURN_IF_ERROR(CheckMoments(saved.moments(), shape.numeric_columns, shape.classes));
   MILLRACE_RETURN_IF_ERROR(
       CheckEmbeddings(saved.embeddings(), shape.row_width, shape.shard, shape.shards));
-  if (saved.step_ms() < 0 || saved.step_ms() > state.step_ms()) {
-    return absl::InvalidArgumentError("its previous round is later than its last");
-  }
-  if (!(saved.shrinkage() >= 0 && saved.shrinkage() <= state.shrinkage())) {
-    return absl::InvalidArgumentError(
-        "its previous round has shrunk its rows further than its last");
-  }
   moments_ = Moments(shape.numeric_columns);
   moments_.Merge(FromProto(saved.moments()));
   ids_.assign(saved.embeddings().id().begin(), saved.embeddings().id().end());

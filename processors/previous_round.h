@@ -37,7 +37,7 @@ class PreviousRound {
   void RestoreRows(std::span<const EmbeddingId> ids, size_t width, std::span<float> values) const;
 
   void Save(ShardState& state) const;
-  // DataLoss when it does not fit a shard of this shape.
+  // InvalidArgument when it does not fit a shard of this shape. REQUIRES CheckStateTimes.
   Status Load(const ShardState& state, const GradientShape& shape);
 
  private:

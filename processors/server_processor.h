@@ -285,5 +285,8 @@ class ServerProcessor {
 
 // DataLoss when a saved state is that of another job, or of a shard of another shape.
 Status CheckStateFits(const ShardState& state, const ServerOptions& options);
+// InvalidArgument, with the reason, when it is of no time or place that a shard comes to. For who
+// shows a saved state and does not load it.
+Status CheckStateTimes(const ShardState& state);
 
 }  // namespace millrace

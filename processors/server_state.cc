@@ -81,6 +81,24 @@ Status CheckStateFits(const ShardState& state, const ServerOptions& options) {
       "delete the job's topics and data folders; or use another --job");
 }
 
+Status CheckStateTimes(const ShardState& state) {
+  if (state.step_ms() < 0 || state.step_ms() > state.seen_ms()) {
+    return BadState("its last step is later than the end of the log that it has read");
+  }
+  if (!std::isfinite(state.shrinkage()) || state.shrinkage() < 0) {
+    return BadState("its shrinkage is no sum of penalties");
+  }
+  if (state.position() < 0) return BadState("its position is below 0");
+  const ShardState::PreviousRound& previous = state.previous_round();
+  if (previous.step_ms() < 0 || previous.step_ms() > state.step_ms()) {
+    return BadState("its previous round is later than its last");
+  }
+  if (!(previous.shrinkage() >= 0 && previous.shrinkage() <= state.shrinkage())) {
+    return BadState("its previous round has shrunk its rows further than its last");
+  }
+  return absl::OkStatus();
+}
+
 Status ServerProcessor::LoadState(const ShardState& state) {
   MILLRACE_RETURN_IF_ERROR(CheckStateFits(state, options_));
   Status loaded = CheckState(state);
@@ -107,13 +125,7 @@ Status ServerProcessor::CheckState(const ShardState& state) const {
   }
   if (state.steps() > kMostClock * options_.workers)
     return BadState("it has too many optimizer steps");
-  if (state.step_ms() < 0 || state.step_ms() > state.seen_ms()) {
-    return BadState("its last step is later than the end of the log that it has read");
-  }
-  if (!std::isfinite(state.shrinkage()) || state.shrinkage() < 0) {
-    return BadState("its shrinkage is no sum of penalties");
-  }
-  if (state.position() < 0) return BadState("its position is below 0");
+  MILLRACE_RETURN_IF_ERROR(CheckStateTimes(state));
   if (state.snapshot() > kMostSnapshot || state.snapshot_cancelled() > kMostSnapshot) {
     return BadState("its snapshot number is out of range");
   }

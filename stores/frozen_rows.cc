@@ -16,8 +16,14 @@ namespace {
 StatusOr<EmbeddingRow> ParseRow(std::string_view value) {
   const StatusOr<Frame> frame = ParseFrame(value);
   EmbeddingRow message;
-  if (frame.ok() && !frame->is_chunk && ParseMessage(frame->body, message).ok()) return message;
-  return absl::DataLossError("cannot be decoded");
+  if (!frame.ok() || frame->is_chunk || !ParseMessage(frame->body, message).ok()) {
+    return absl::DataLossError("cannot be decoded");
+  }
+  if (!std::isfinite(message.shrinkage()) || message.shrinkage() < 0) {
+    return absl::DataLossError("has a shrinkage that is no sum of penalties");
+  }
+  if (message.updated_ms() < 0) return absl::DataLossError("has a time below 0");
+  return message;
 }
 
 EmbeddingRowHead HeadOf(const EmbeddingRow& message) {
@@ -88,9 +94,6 @@ size_t FrozenRows::Encode(size_t begin, const Visit& visit) const {
 StatusOr<EmbeddingRowHead> DecodeEmbeddingRow(std::string_view value, uint32_t admit_after,
                                               size_t width, std::span<float> floats) {
   MILLRACE_ASSIGN_OR_RETURN(const EmbeddingRow message, ParseRow(value));
-  if (!std::isfinite(message.shrinkage()) || message.shrinkage() < 0) {
-    return absl::DataLossError("has a shrinkage that is no sum of penalties");
-  }
   const bool admitted = message.updates() >= admit_after;
   const size_t values = admitted ? width : 0;
   const size_t slots = admitted ? floats.size() - width : 0;

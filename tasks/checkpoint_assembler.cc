@@ -13,6 +13,11 @@ bool CheckpointAssembler::Knows(std::string_view key) {
          ParameterShard::IsBlockKey(key) || IsEmbeddingRowKey(key);
 }
 
+StatusOr<std::optional<std::string>> CheckpointAssembler::JoinState(std::string_view chunk) {
+  MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(chunk));
+  return state_.Add(0, frame);
+}
+
 StatusOr<std::optional<CheckpointAssembler::Part>> CheckpointAssembler::Add(
     Offset offset, std::string_view key, std::string_view value) {
   const bool is_state = key.starts_with(kStateKeyPrefix);
@@ -26,10 +31,14 @@ StatusOr<std::optional<CheckpointAssembler::Part>> CheckpointAssembler::Add(
   std::optional<Offset> end;
   std::string state;
   if (is_state) {
-    MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
-    MILLRACE_ASSIGN_OR_RETURN(std::optional<std::string> whole, state_.Add(0, frame));
-    if (whole) end = offset + 1;
-    if (whole) state = *std::move(whole);
+    StatusOr<std::optional<std::string>> whole = JoinState(value);
+    if (!whole.ok()) {
+      return absl::DataLossError("parameters, offset " + std::to_string(offset) +
+                                 ": a chunk of the shard's state cannot be used: " +
+                                 std::string(whole.status().message()));
+    }
+    if (*whole) end = offset + 1;
+    if (*whole) state = **std::move(whole);
   }
   if (!end && bytes_ < most_bytes_) return std::optional<Part>();
   bytes_ = 0;

@@ -43,6 +43,9 @@ class CheckpointAssembler {
   bool unfinished() const { return unfinished_; }
 
  private:
+  // All of the state, when this chunk is its last.
+  StatusOr<std::optional<std::string>> JoinState(std::string_view chunk);
+
   size_t most_bytes_;
   std::vector<Checkpoint::Entry> entries_;
   size_t bytes_ = 0;

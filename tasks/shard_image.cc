@@ -158,6 +158,9 @@ Status ShardImage::Finish() {
   MILLRACE_ASSIGN_OR_RETURN(const ShardState state, DecodeState(*state_));
   state_.reset();  // it may be large
   MILLRACE_RETURN_IF_ERROR(CheckStateFits(state, options_));
+  if (const Status times = CheckStateTimes(state); !times.ok()) {
+    return absl::DataLossError("the saved state is damaged: " + std::string(times.message()));
+  }
   next_.all_left = std::ranges::all_of(state.members(), &ShardState::Member::left);
   next_.position = Offset(state.position());
   next_.at_cut = state.at_cut();

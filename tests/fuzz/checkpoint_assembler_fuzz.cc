@@ -60,6 +60,7 @@ Taken Take(const std::vector<Checkpoint::Entry>& records, size_t most_bytes) {
     const auto& [key, value] = records[i];
     const auto part = assembler.Add(static_cast<Offset>(i), key, value);
     MILLRACE_CHECK(CheckpointAssembler::Knows(key) || !part.ok());
+    MILLRACE_CHECK(part.ok() || absl::IsDataLoss(part.status()));
     if (CheckpointAssembler::Knows(key)) known.push_back(key + "=" + value);
     if (!part.ok()) continue;
     if (!*part) continue;

@@ -21,19 +21,27 @@ using simulation::Scenario;
 // Takes or aborts every transaction. Offsets go on from the end that the store remembers.
 class FuzzLog final : public CheckpointLog {
  public:
-  explicit FuzzLog(Transaction transaction) : transaction_(transaction) {}
+  // `parameters`: null, or gets the records of what is committed.
+  FuzzLog(Transaction transaction, std::vector<Checkpoint::Entry>* parameters)
+      : transaction_(transaction), parameters_(parameters) {}
 
   StatusOr<Offset> CommitTransaction(const Checkpoint& checkpoint, Offset previous_end) override {
     for (const std::string& value : checkpoint.dead_letters) {
       MILLRACE_CHECK(ParseFrame(value).ok());
     }
     if (transaction_ == Transaction::kAborts) return absl::AbortedError("aborted");
+    const auto append = [this](std::string_view key, std::string_view value) {
+      parameters_->push_back({std::string(key), std::string(value)});
+      return true;
+    };
+    if (parameters_ != nullptr) checkpoint.VisitRecords(0, append);
     return previous_end + checkpoint.records() + 1;
   }
   Status TrimGradients(Offset) override { return absl::OkStatus(); }
 
  private:
   Transaction transaction_;
+  std::vector<Checkpoint::Entry>* const parameters_;
 };
 
 }  // namespace
@@ -99,6 +107,7 @@ void FuzzJob::LoseShard(ShardId id) {
   shard.feed.reset();
   shard.task.reset();
   shard.store = std::make_unique<MemoryByteMap>();
+  shard.parameters.clear();
   shard.task = std::make_unique<ShardTask>(options_[id], *shard.store);
   MILLRACE_CHECK(shard.task->StartReplay(shard.log_begin, shard.log_begin).ok());
   shard.feed = std::make_unique<ShardFeed>(*shard.task);
@@ -112,7 +121,7 @@ void FuzzJob::Disturb(size_t what) {
   const auto worker = static_cast<WorkerId>(bytes_.Below(workers_.size()));
   if (what == 0) {
     const auto transaction = bytes_.Chance(32) ? Transaction::kAborts : Transaction::kCommits;
-    MILLRACE_CHECK(Save(*shards_[shard].task, *shards_[shard].store, transaction).ok());
+    MILLRACE_CHECK(SaveShard(shard, transaction).ok());
   } else if (what == 1) {
     StartWorker(worker);
   } else if (what == 2 && workers_[worker].task != nullptr) {
@@ -277,11 +286,17 @@ void FuzzJob::Send(std::vector<OutgoingRecord>& out) {
   out.clear();
 }
 
-Status Save(ShardTask& task, MemoryByteMap& store, Transaction transaction) {
+Status FuzzJob::SaveShard(ShardId id, Transaction transaction) {
+  Shard& shard = shards_[id];
+  return Save(*shard.task, *shard.store, transaction, &shard.parameters);
+}
+
+Status Save(ShardTask& task, MemoryByteMap& store, Transaction transaction,
+            std::vector<Checkpoint::Entry>* parameters) {
   StatusOr<std::optional<Checkpoint>> checkpoint = task.BeginCheckpoint();
   MILLRACE_CHECK(checkpoint.ok());
   if (!*checkpoint) return absl::OkStatus();
-  FuzzLog log(transaction);
+  FuzzLog log(transaction, parameters);
   CheckpointRun run(*std::move(*checkpoint), log, store);
   Status status = absl::OkStatus();
   while (status.ok() && !run.done()) status = run.Step();

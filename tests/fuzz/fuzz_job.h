@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "processors/server_options.h"
 #include "stores/memory_byte_map.h"
+#include "tasks/checkpoint.h"
 #include "tasks/shard_feed.h"
 #include "tasks/shard_task.h"
 #include "tasks/shared_weights_reader.h"
@@ -22,6 +24,8 @@ simulation::Scenario DrawJob(uint64_t seed);
 // Which records are changed on their way: those of one topic, so that what the other side does with
 // them can be held against what an honest side must do.
 enum class Hostile { kNothing, kRows, kGradients, kWeights };
+
+enum class Transaction { kCommits, kAborts };
 
 // Shards and workers of a small job, of a drawn configuration. Everything is decided by the input's
 // bytes. Breaks a MILLRACE_CHECK when an invariant does not hold.
@@ -43,6 +47,12 @@ class FuzzJob {
   const simulation::Scenario& scenario() const { return scenario_; }
   size_t shards() const { return shards_.size(); }
   ShardTask& task(ShardId shard) { return *shards_[shard].task; }
+  const ServerOptions& options(ShardId shard) const { return options_[shard]; }
+  Status SaveShard(ShardId shard, Transaction transaction = Transaction::kCommits);
+  // The records of its partition of `parameters`, in their order; none is compacted away.
+  const std::vector<Checkpoint::Entry>& parameters(ShardId shard) const {
+    return shards_[shard].parameters;
+  }
   // What its checkpoints have written; the records after them stay in the log.
   MemoryByteMap& store(ShardId shard) { return *shards_[shard].store; }
   // A new task on the store, which has folded the log from the store's position on.
@@ -57,6 +67,7 @@ class FuzzJob {
     std::unique_ptr<MemoryByteMap> store = std::make_unique<MemoryByteMap>();
     std::unique_ptr<ShardTask> task{};
     std::unique_ptr<ShardFeed> feed{};  // of the task
+    std::vector<Checkpoint::Entry> parameters{};
     Offset log_begin = 0;
     std::vector<Record> log{};     // of `gradients`, from log_begin on
     std::deque<Record> pending{};  // sent, and not in the log yet
@@ -99,8 +110,8 @@ class FuzzJob {
 };
 
 // Writes a checkpoint of the task to the store, or one whose transaction is aborted. Errors are the
-// store's: it holds what is none of a shard's.
-enum class Transaction { kCommits, kAborts };
-Status Save(ShardTask& task, MemoryByteMap& store, Transaction transaction = Transaction::kCommits);
+// store's: it holds what is none of a shard's. `parameters`: null, or gets what is committed.
+Status Save(ShardTask& task, MemoryByteMap& store, Transaction transaction = Transaction::kCommits,
+            std::vector<Checkpoint::Entry>* parameters = nullptr);
 
 }  // namespace millrace::fuzz

@@ -111,6 +111,15 @@ TEST(CheckpointAssembler, ALargeCheckpointComesInPartsOfWhichTheLastSaysWhereItE
   EXPECT_FALSE(assembler.unfinished());
 }
 
+TEST(CheckpointAssembler, NamesThePlaceOfAStateThatIsDamaged) {
+  for (const std::string& value : {std::string("x"), std::string("\0\0body", 6)}) {
+    CheckpointAssembler assembler;
+    const Status added = assembler.Add(7, "state" + EncodeBigEndian32(0), value).status();
+    EXPECT_TRUE(absl::IsDataLoss(added)) << added;
+    EXPECT_THAT(std::string(added.message()), testing::HasSubstr("parameters, offset 7: "));
+  }
+}
+
 // Replicas are given away in the middle of a large checkpoint, too.
 TEST(CheckpointAssembler, WhoGoesOnFromACopyOfAnyMomentHasTheSameInTheEnd) {
   struct Record {

@@ -1,13 +1,19 @@
 #include "tasks/shard_image.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/tasks/shard_task_fixture.h"
+#include "topics/frame.h"
 
 namespace millrace {
 namespace {
@@ -166,6 +172,49 @@ TEST_F(ShardImageTest, RefusesWhatIsNotOfItsShard) {
   Image(SmallServer());
   EXPECT_TRUE(absl::IsDataLoss(
       image_->Take({.entries = {{"p" + std::string(8, '\0'), "no block"}}, .end = {}})));
+}
+
+TEST_F(ShardImageTest, RefusesAStateOfATimeOrAPlaceThatNoShardComesTo) {
+  const auto finished = [&](const std::function<void(ShardState&)>& change) {
+    ShardState state;
+    task_->processor().SaveState(state);
+    change(state);
+    std::string bytes;
+    const auto pieces = EncodeState(state);
+    for (const std::string& piece : *pieces) bytes += piece;
+    Image(SmallServer());
+    EXPECT_TRUE(image_->Take({.entries = {}, .end = Offset(1), .state = bytes}).ok());
+    return image_->Finish();
+  };
+  EXPECT_TRUE(finished([](ShardState&) {}).ok());
+  for (const auto& [change, reason] :
+       std::vector<std::pair<std::function<void(ShardState&)>, std::string>>{
+           {[](ShardState& state) { state.set_step_ms(-1); }, "later than the end of the log"},
+           {[](ShardState& state) { state.set_shrinkage(NAN); }, "no sum of penalties"},
+           {[](ShardState& state) { state.set_position(-1); }, "below 0"},
+           {[](ShardState& state) { state.mutable_previous_round()->set_step_ms(1); },
+            "its previous round is later"},
+       }) {
+    const Status status = finished(change);
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(reason));
+  }
+}
+
+TEST_F(ShardImageTest, RefusesARowOfATimeThatNoLogHas) {
+  ServerOptions options = SmallServer(ConsistencyPolicy::Eventual());
+  options.embeddings = {.seed = 5, .initial_limit = {1, 1}};
+  EmbeddingRow row;
+  row.set_updates(1);
+  row.mutable_values()->Resize(2, 1.0f);
+  const auto taken = [&] {
+    Image(options);
+    const std::string value = MakeFrames(row.SerializeAsString(), 0).front();
+    return image_->Take({.entries = {{EmbeddingRowKey(0, 3), value}}, .end = {}});
+  };
+  EXPECT_TRUE(taken().ok());
+  row.set_updated_ms(std::numeric_limits<int64_t>::min());
+  EXPECT_TRUE(absl::IsDataLoss(taken())) << "how long ago it was is no number";
 }
 
 TEST_F(ShardImageTest, ShowsWhenAllWorkersHaveLeft) {
