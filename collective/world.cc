@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/big_endian.h"
 #include "base/hash.h"
+#include "collective/invitation.h"
 
 namespace millrace {
 namespace {
@@ -16,44 +15,9 @@ namespace {
 // where a member never gives its addresses.
 constexpr int kMostGatherings = 100;
 
-// A value: the release that tells who the others are, and where the member waits for each of them.
-struct Invitation {
-  uint64_t release = 0;
-  std::string host;
-  std::vector<uint16_t> ports;  // by position; its own is 0
-};
-
-std::string Encode(const Invitation& invitation) {
-  std::string value = EncodeBigEndian64(invitation.release);
-  value += static_cast<char>(invitation.host.size());
-  value += invitation.host;
-  for (const uint16_t port : invitation.ports) {
-    value += static_cast<char>(port >> 8);
-    value += static_cast<char>(port & 0xff);
-  }
-  return value;
-}
-
-// None: it is none of so many members.
-std::optional<Invitation> Decode(std::string_view value, size_t members) {
-  if (value.size() < 9) return std::nullopt;
-  Invitation invitation;
-  invitation.release = *DecodeBigEndian64(value.substr(0, 8));
-  const size_t host = static_cast<unsigned char>(value[8]);
-  if (value.size() != 9 + host + 2 * members) return std::nullopt;
-  invitation.host = value.substr(9, host);
-  for (size_t i = 9 + host; i < value.size(); i += 2) {
-    const auto high = static_cast<unsigned char>(value[i]);
-    const auto low = static_cast<unsigned char>(value[i + 1]);
-    invitation.ports.push_back(static_cast<uint16_t>(high << 8 | low));
-  }
-  return invitation;
-}
-
 // Before any port is opened.
 Status CheckSize(size_t members) {
-  constexpr size_t kLongestHost = 45;  // an IPv6 address
-  const size_t bytes = 9 + kLongestHost + 2 * members;
+  const size_t bytes = MostInvitationBytes(members);
   if (bytes <= kMostGatherBytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "a world of ", members, " members is too large: the ports of a member may take ", bytes,
@@ -67,7 +31,7 @@ std::string InvitationOf(const Mesh& mesh, uint64_t release) {
     if (!address.host.empty()) invitation.host = address.host;
     invitation.ports.push_back(address.port);
   }
-  return Encode(invitation);
+  return EncodeInvitation(invitation);
 }
 
 std::vector<std::string> InstancesOf(const Gathered& gathered) {
@@ -81,7 +45,7 @@ std::optional<std::vector<MeshAddress>> AgreedAddresses(const Gathered& gathered
                                                         uint32_t position) {
   std::vector<MeshAddress> addresses;
   for (const Gathered::Member& member : gathered.members) {
-    const auto invitation = Decode(member.value, gathered.members.size());
+    const auto invitation = DecodeInvitation(member.value, gathered.members.size());
     if (!invitation || invitation->release != release) return std::nullopt;
     addresses.push_back({invitation->host, invitation->ports[position]});
   }
