@@ -116,6 +116,14 @@ Status CheckOnline(const Training& training) {
                  " at a time: leave out " + Named("training.buffer.minibatch_rows") +
                  ", or give --update gradient");
   }
+  if (training.compression().values() == Training::Compression::FP16) {
+    return wrong(
+        "its updates hold weights, curvatures and losses, whose sizes may differ by any "
+        "factor, and " +
+        Named("training.compression.values") +
+        " fp16 makes 0 of what is much smaller than the largest: give bf16, or --update "
+        "gradient");
+  }
   for (const auto& [given, field] : {std::pair(training.has_optimizer(), "training.optimizer.kind"),
                                      std::pair(training.l2() > 0, "training.l2")}) {
     if (!given) continue;
@@ -401,8 +409,10 @@ Status ValidateConfig(const JobConfig& config) {
   }
   MILLRACE_RETURN_IF_ERROR(CheckPipeline(training));
   MILLRACE_RETURN_IF_ERROR(CheckClassWeights(training));
-  if (training.update().kind() == Training::Update::ONLINE) {
-    MILLRACE_RETURN_IF_ERROR(CheckOnline(training));
+  Training updates = training;
+  SetDefaultUpdate(updates);  // which may be online, too
+  if (updates.update().kind() == Training::Update::ONLINE) {
+    MILLRACE_RETURN_IF_ERROR(CheckOnline(updates));
   }
   if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
   if (config.server().embedding_cache_mib() < 1) {

@@ -192,8 +192,9 @@ FlagGroup OptimizerGroup() {
           {"--l2", "training.l2",
            "L2 penalty added to the mean loss; FTRL: added to the sum of all steps' losses"},
           {"--compress", "training.compression.values",
-           "Values of updates on their way to the server: none: 32 bits; fp16, bf16: half the "
-           "bytes. A sequential one-pass run still ends in the same bytes, whichever program is "
+           "Values of updates on their way to the server: none: 32 bits; fp16 (not with --update "
+           "online), bf16: half the bytes. A sequential one-pass run still ends in the same bytes, "
+           "whichever program is "
            "killed"},
           {"--top-k", "training.compression.top_k",
            "Of the values and embedding rows that a batch changes, send this fraction, the "

@@ -74,9 +74,18 @@ TEST(ValidateConfig, RefusesWhatAnOnlineLearnerDoesNotKnowAndNamesBothFlags) {
       {"--optimizer", [](auto& t) { t.mutable_optimizer()->set_learning_rate(0.5); }},
       {"--l2", [](auto& t) { t.set_l2(0.01); }},
       {"--top-k", [](auto& t) { t.mutable_compression()->set_top_k(0.5); }},
+      {"--compress",
+       [](auto& t) { t.mutable_compression()->set_values(Training::Compression::FP16); }},
   };
+  JobConfig by_default;
+  EXPECT_TRUE(ValidateConfig(by_default).ok());
+  by_default.mutable_training()->mutable_compression()->set_values(Training::Compression::FP16);
+  EXPECT_TRUE(absl::IsInvalidArgument(ValidateConfig(by_default)));
+  by_default.mutable_training()->mutable_update()->set_kind(Training::Update::GRADIENT);
+  EXPECT_TRUE(ValidateConfig(by_default).ok());
   JobConfig good;
   good.mutable_training()->mutable_update()->set_kind(Training::Update::ONLINE);
+  good.mutable_training()->mutable_compression()->set_values(Training::Compression::BF16);
   EXPECT_TRUE(ValidateConfig(good).ok()) << ValidateConfig(good);
   good.mutable_training()->add_class_weight("balanced");
   good.mutable_training()->set_l2(0);

@@ -213,7 +213,9 @@ def _draw_training(draw, kind):
     if update == "weight-change":
         flags += ["--l2", "0.001"]
     elif draw.random() < 0.3:
-        flags += ["--compress", draw.choice(("fp16", "bf16"))]
+        values = draw.choice(("fp16", "bf16"))
+        # (ServerApp refuses fp16 with online learners.)
+        flags += ["--compress", "bf16" if update == "online" else values]
     if update == "gradient":
         flags += ["--learning-rate", "0.05"]
         flags += ["--optimizer", draw.choice(("adagrad", "adam", "sgd", "momentum", "ftrl")

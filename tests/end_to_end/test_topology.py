@@ -398,6 +398,20 @@ class Crashes(OnABroker):
                 self.assert_equals_reference(job)
                 self.assert_every_row_counted_once(job)
 
+    def test_changes_of_learners_in_16_bits_give_the_same_weights_whoever_dies(self):
+        weights = []
+        for victims in [], ["worker0", "server1", "worker1", "server"]:
+            job = self.job("-killed" if victims else "", servers={"server": [0], "server1": [1, 2]},
+                           training=["--consistency", "sequential", "--batch-rows", "16",
+                                     "--compress", "bf16"],
+                           producer=["--rate", "8000"]).start()  # fmt: skip
+            self.disturb(job, victims, seed=9)
+            job.wait_all()
+            self.assert_every_row_counted_once(job)
+            weights.append(job.weights.read_bytes())
+        self.assertEqual(weights[0], weights[1])
+        self.assertNotEqual(weights[0], job.reference()[0])  # which knows no compression
+
     def test_killed_workers_are_taken_over_and_come_back(self):
         job = self.job(producer=["--rate", "8000"]).start()
         self.disturb(job, ["worker0", "worker1", "worker0", "worker1"], seed=2)

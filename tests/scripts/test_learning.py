@@ -313,12 +313,33 @@ class LearnCsv(Folder):
         # (Those that are repeated after the last one were tested before.)
         self.assertEqual(self.learn("--schedule", "buffer")["whole"], self.learn("--batch-rows", "32")["whole"])
 
+    def test_updates_in_16_bits_cost_an_online_learner_next_to_nothing(self):
+        # As the flights: numbers, and columns of some dozen values that say more; four workers.
+        r = random.Random(3)
+        effects = [[r.gauss(0, .8) for _ in range(40)] for _ in range(2)]
+        with open(self.csv, "w", encoding="utf-8") as out:
+            out.write("a,b,c,from,to,y\n")
+            for _ in range(12_000):
+                a, b, c = r.gauss(0, 1), r.expovariate(.01), r.uniform(-5, 5)
+                ends = [int(40 * r.random() ** 2) for _ in effects]
+                score = .7 * a - .002 * b + sum(each[end] for each, end in zip(effects, ends)) - .5
+                out.write(f"{a:.3f},{b:.1f},{c:.2f},f{ends[0]},t{ends[1]},{int(r.random() < data_sets.chance(score))}\n")
+        losses = {}
+        for values in ("none", "bf16"):
+            found = self.learn("--categorical", "from,to,from*to", "--workers", "4", "--compress", values)
+            self.assertEqual(found["update"], "ONLINE")
+            losses[values] = found["whole"]["log_loss"]
+            self.assertLess(losses[values], found["whole"]["prior_log_loss"] - .05)
+        self.assertNotEqual(losses["bf16"], losses["none"])
+        self.assertLess(losses["bf16"], losses["none"] + .002)
+
     def test_rows_that_cannot_be_used_are_counted(self):
         with open(self.csv, "a", encoding="utf-8") as file:
             file.write("1,2\n")
         self.assertEqual(self.learn()["rejected"], 1)
 
     def test_what_it_cannot_run_it_says(self):
+        self.assertIn("give bf16", self.learn("--compress", "fp16", code=2))
         self.assertIn("finds its own rates", self.learn("--update", "online", "--learning-rate", "1", code=2))
         self.csv.write_text("a,b,c,y\nx,1,2,0\nx,1,2,1\n")
         self.assertIn("line 3", self.learn("--classes", "0,1", "--missing", "reject", code=1))

@@ -198,6 +198,10 @@ void DrawCompression(Random& random, Scenario& scenario) {
   if (!random.Chance(0.35)) return;
   Training::Compression& compression = *scenario.training.mutable_compression();
   compression.set_values(static_cast<Training::Compression::Values>(random.Below(3)));
+  // ServerApp refuses FP16 there.
+  if (scenario.online() && compression.values() == Training::Compression::FP16) {
+    compression.set_values(Training::Compression::BF16);
+  }
   if (!scenario.averages() && !scenario.online() && random.Chance(0.4)) {
     compression.set_top_k(random.Chance(0.5) ? 0.3 : 0.05);
   }
