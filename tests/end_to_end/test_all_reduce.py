@@ -51,7 +51,7 @@ class AllReduce(test_master.OnABroker):
         # One to train in, and one in which all say that they have done so.
         self.assertEqual(self.said(calm, "worker-0").count("world "), 2, self.said(calm, "worker-0"))
 
-        job, command = self.trainers("disturbed", pause_ms=40, node_timeout=6)
+        job, command = self.trainers("disturbed", pause_ms=40, node_timeout=20)
         self.wait_until_said(job, "worker-1", r"world \d+: member \d of 3")
         time.sleep(1)  # in the middle of its rounds
         job.kill_pid(job.running()["worker-1"][1])

@@ -238,15 +238,33 @@ class Records(OnABroker):
         job.wait_for_log("producer", "has been read to its end; waiting for further records")
         return topic, job
 
+    def until_one_leaves(self, job):
+        end = time.monotonic() + topology.PATIENCE
+        while True:
+            for name in ("producer", "second"):
+                if job.processes[name].poll() is not None:
+                    return name
+            self.assertLess(time.monotonic(), end, job.log("second"))
+            time.sleep(0.02)
+
     def test_a_second_source_leaves_them_to_the_one_that_runs(self):
         topic, job = self.with_two_sources()
-        job.start("second")
-        self.assertEqual(job.wait("second"), 4, job.log("second"))
-        self.assertIn("is running", job.log("second"))
+        runs, other, rows = "producer", "second", 2
+        # (A busy machine may give who runs no time for so long that it is taken for hung. Then the
+        # other goes on alone, and who comes next is to leave it alone.)
+        for _ in range(10):
+            job.start(other)
+            leaves = self.until_one_leaves(job)
+            self.assertEqual(job.wait(leaves), 4, job.log(leaves))
+            if leaves == other:
+                break
+            runs, other, rows = other, runs, 0
+        self.assertEqual(leaves, other, "each took over from the one that ran")
+        self.assertIn("is running", job.said(other))
         self.write(topic, ["no,3"])
         self.until_rows(job, 3)
-        self.assertEqual(job.kill("producer", signal.SIGTERM), 130)
-        self.assertIn("holds 3 rows, 3 of them from this run", job.log("producer"))
+        self.assertEqual(job.kill(runs, signal.SIGTERM), 130)
+        self.assertIn(f"holds 3 rows, {rows + 1} of them from this run", job.said(runs))
 
     def test_a_source_that_hangs_is_replaced_and_no_row_is_doubled(self):
         topic, job = self.with_two_sources()

@@ -1362,7 +1362,8 @@ class Watching(OnABroker):
         self.assertIn("the job has ended", job.log("watch"))
 
     def test_a_job_that_learns_runs(self):
-        job = self.job(producer=["--rate", "400"]).start()
+        # For longer than Watch may take to look on a busy machine.
+        job = self.job(producer=["--rate", "100"]).start()
         now = self.wait_for(job, 0, "")
         self.assertEqual(now["state"], "running")
         self.assertEqual([p["name"] for p in now["programs"][:2]],

@@ -1,11 +1,13 @@
 """A whole job on a real broker: the processes, started and killed as a user's supervisor would."""
 
+import array
 import ast
 import atexit
 import collections
 import contextlib
 import csv
 import datetime
+import fcntl
 import gzip
 import io
 import json
@@ -18,6 +20,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -341,6 +344,16 @@ class _Stream:
         self._thread = threading.Thread(target=self._write, args=(before, end), daemon=True)
         self._thread.start()
 
+    def is_taken(self):
+        """Whether the reader has taken all that was fed."""
+        if self._thread is None or self._thread.is_alive():
+            return False
+        if self._out.closed:
+            return True
+        unread = array.array("i", [0])
+        fcntl.ioctl(self._out, termios.FIONREAD, unread)
+        return unread[0] == 0
+
     def _write(self, before, end):
         if before:
             before.join()
@@ -483,16 +496,32 @@ class Job:
             time.sleep(0.05)
 
     def wait_until_it_stands(self, timeout=PATIENCE):
-        """Until no update comes: all rows that were fed are learnt from."""
+        """Until no update comes: all rows that were fed are learnt from. How long that takes depends
+        on the machine: so until nothing has come while each program has waited for something, and
+        the broker has answered, as often as in a second or two of an idle machine."""
         limit = time.monotonic() + timeout
-        ends, since = None, time.monotonic()
-        while time.monotonic() - since < 3:
+        begun = None  # since the last change: the ends of `gradients`, the programs' waits, answers
+        while True:
             time.sleep(0.1)
-            now = self.gradients("latest")
-            if now != ends or not now:
-                ends, since = now, time.monotonic()
+            ends, waits = self.gradients("latest"), self._waits()
+            is_changed = begun is None or not ends or ends != begun[0] or waits.keys() != begun[1].keys()
+            if is_changed or not self.stream.is_taken():
+                begun, answers = (ends, waits), 0
+            answers += 1
+            if answers > 15 and all(waits[pid] - begun[1][pid] >= 20 for pid in waits):
+                return
             if time.monotonic() > limit:
                 raise AssertionError(f"updates still come: {ends}")
+
+    def _waits(self):
+        """How often the main thread of each program that runs has waited for something, by pid."""
+        waits = {}
+        for process in self.processes.values():
+            if process.poll() is not None:
+                continue
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+            waits[process.pid] = int(re.search(r"^voluntary_ctxt_switches:\t(\d+)$", status, re.M)[1])
+        return waits
 
     def gradients(self, time_of):
         """An offset of each partition; none before the topic is there."""
