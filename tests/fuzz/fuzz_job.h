@@ -48,7 +48,7 @@ class FuzzJob {
   size_t shards() const { return shards_.size(); }
   ShardTask& task(ShardId shard) { return *shards_[shard].task; }
   const ServerOptions& options(ShardId shard) const { return options_[shard]; }
-  Status SaveShard(ShardId shard, Transaction transaction = Transaction::kCommits);
+  Status SaveShard(ShardId id, Transaction transaction = Transaction::kCommits);
   // The records of its partition of `parameters`, in their order; none is compacted away.
   const std::vector<Checkpoint::Entry>& parameters(ShardId shard) const {
     return shards_[shard].parameters;
