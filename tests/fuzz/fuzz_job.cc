@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -97,6 +98,12 @@ void FuzzJob::Run() {
   constexpr int kMostTurns = 400;
   for (int turn = 0; turn < kMostTurns && (Turn() || !bytes_.empty()); ++turn) {
   }
+}
+
+ByteSource FuzzJob::RunWithoutSome(size_t most) {
+  const std::string_view left = bytes_.Text(most);
+  Run();
+  return {reinterpret_cast<const uint8_t*>(left.data()), left.size()};
 }
 
 void FuzzJob::LoseShard(ShardId id) {

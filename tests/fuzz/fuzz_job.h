@@ -35,6 +35,8 @@ class FuzzJob {
 
   // Until the bytes are used up, or nothing happens any more.
   void Run();
+  // Leaves up to `most` bytes, which the caller reads: at the end of a run none would be left.
+  ByteSource RunWithoutSome(size_t most);
 
   // What holds at the end, whatever came:
   // each shard's state is the fold of its log, from its beginning and from its last checkpoint.

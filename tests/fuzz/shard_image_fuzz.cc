@@ -114,10 +114,7 @@ void CheckSame(const ShardImage::View& view, const ShardTask& task,
 
 void FuzzOne(ByteSource& bytes) {
   FuzzJob job(bytes, Hostile::kNothing);
-  // The job uses up all bytes that it is given: those of the changes are set aside.
-  const std::string_view changes = bytes.Text(200);
-  job.Run();
-  ByteSource hostile(reinterpret_cast<const uint8_t*>(changes.data()), changes.size());
+  ByteSource hostile = job.RunWithoutSome(200);
   const auto id = static_cast<ShardId>(hostile.Below(job.shards()));
   MILLRACE_CHECK(job.SaveShard(id).ok());
   const size_t part_bytes = hostile.Chance(128) ? 1 + hostile.Below(400) : kMostBatchBytes;

@@ -11,10 +11,7 @@ namespace millrace::fuzz {
 
 void FuzzOne(ByteSource& bytes) {
   FuzzJob job(bytes, Hostile::kNothing);
-  // The job uses up all bytes that it is given: those of the changes are set aside.
-  const std::string_view changes = bytes.Text(200);
-  job.Run();
-  ByteSource hostile(reinterpret_cast<const uint8_t*>(changes.data()), changes.size());
+  ByteSource hostile = job.RunWithoutSome(200);
   const auto id = static_cast<ShardId>(hostile.Below(job.shards()));
   if (!hostile.Chance(64)) MILLRACE_CHECK(Save(job.task(id), job.store(id)).ok());
   WriteBatch batch;
