@@ -194,8 +194,7 @@ FlagGroup OptimizerGroup() {
           {"--compress", "training.compression.values",
            "Values of updates on their way to the server: none: 32 bits; fp16 (not with --update "
            "online), bf16: half the bytes. A sequential one-pass run still ends in the same bytes, "
-           "whichever program is "
-           "killed"},
+           "whichever program is killed"},
           {"--top-k", "training.compression.top_k",
            "Of the values and embedding rows that a batch changes, send this fraction, the "
            "largest; the worker keeps the rest and adds it to its next gradients. A worker that is "
