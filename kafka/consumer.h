@@ -45,6 +45,9 @@ struct ConsumerOptions {
   // others of the same consumer rest waits for its turn, and so does on_end.
   std::chrono::milliseconds fetch_wait{10};
   double session_timeout_s = 6;  // group consumers
+  // PartitionConsumer: each partition has a queue of its own, which `queue_kbytes` is for, so that
+  // it can be held. Not with on_connection_lost.
+  bool holds_partitions = false;
   // Group consumers: whether the group gives the partitions. False: Read does, and the group only
   // keeps the positions.
   bool joins_group = true;
@@ -97,6 +100,9 @@ class PartitionConsumer {
   // Starts (or restarts) reading `partition` at `offset`; other partitions are not affected.
   virtual Status Assign(int32_t partition, Offset offset) = 0;
   virtual Status Unassign(int32_t partition) = 0;
+  // With holds_partitions: stops and resumes handing out a partition's records, at once and from
+  // within handlers too; what was fetched is kept. One that is assigned again is not held.
+  virtual void Hold(int32_t partition, bool held) = 0;
 
   // Hands out at most `max_records` of what has been fetched, without waiting; returns how many
   // events were handed out. Handlers must not call Assign or Unassign of this consumer. Errors:

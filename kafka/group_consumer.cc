@@ -17,6 +17,7 @@
 #include "kafka/fetch_nudge.h"
 #include "kafka/fetch_queue.h"
 #include "kafka/offset_range.h"
+#include "kafka/queue_turns.h"
 #include "kafka/rdkafka_handles.h"
 #include "kafka/read_positions.h"
 #include "kafka/rebalance_watch.h"
@@ -36,7 +37,7 @@ using PartitionList = Handle<rd_kafka_topic_partition_list_t>;
 // A process hosts a few logical workers; each partition has a fetch queue of its own, so each gets
 // this part of the bound.
 constexpr size_t kPartitionsAtOnce = 4;
-constexpr size_t kSlice = 256;  // handed out of one partition before the next has its turn
+constexpr size_t kGroupEvents = 256;  // at most in a Poll
 // The reply comes in a millisecond when the coordinator is there; Poll must not wait long for it.
 constexpr int kCommittedTimeoutMs = 500;
 // Heartbeats wait behind commits on the coordinator's connection: a commit for each record would
@@ -125,6 +126,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   std::optional<FetchQueue> group_queue_;
   Handle<rd_kafka_queue_t> empty_queue_;     // never holds anything
   std::map<int32_t, Partition> partitions_;  // ours
+  kafka_internal::QueueTurns turns_;         // of these
   kafka_internal::ReadPositions positions_;
   std::optional<kafka_internal::FetchNudge> nudge_;
   std::optional<kafka_internal::TopicPresence> presence_;
@@ -136,7 +138,6 @@ class CooperativeGroupConsumer final : public GroupConsumer {
   Status revoke_status_;  // its first error of on_revoked, which librdkafka calls
   bool any_commit_is_due_ = false;
   std::chrono::steady_clock::time_point next_commit_{};
-  int32_t first_ = 0;  // the partition whose turn is first
   bool closed_ = false;
   bool left_ = false;          // the group, while it closed
   bool was_assigned_ = false;  // ever, be it nothing
@@ -225,7 +226,7 @@ StatusOr<size_t> CooperativeGroupConsumer::Poll(size_t max_records, const Handle
 
 Status CooperativeGroupConsumer::ServeGroup(const Handler& handler) {
   kafka_internal::PollResult result;
-  const Status status = group_queue_->HandOut(kSlice, handler, positions_, *nudge_, result);
+  const Status status = group_queue_->HandOut(kGroupEvents, handler, positions_, *nudge_, result);
   if (result.is_topic_unknown) presence_->Suspect();
   Status revoked = std::exchange(revoke_status_, absl::OkStatus());
   return revoked.ok() ? status : revoked;
@@ -359,17 +360,11 @@ Status CooperativeGroupConsumer::HandOut(size_t max_records, const Handler& hand
                                          size_t& events) {
   if (partitions_.empty()) return absl::OkStatus();
   kafka_internal::PollResult result;
-  // Round and round, beginning where the last Poll ended, until a round brings nothing.
-  auto turn = partitions_.lower_bound(first_);
-  for (size_t idle = 0; idle < partitions_.size() && result.events < max_records; ++turn) {
-    if (turn == partitions_.end()) turn = partitions_.begin();
-    const size_t before = result.events;
-    MILLRACE_RETURN_IF_ERROR(turn->second.queue->HandOut(std::min(max_records, before + kSlice),
-                                                         handler, positions_, *nudge_, result));
-    idle = result.events > before ? 0 : idle + 1;
-  }
+  MILLRACE_RETURN_IF_ERROR(turns_.Take(
+      partitions_, max_records, result.events, [&](const Partition& partition, size_t most) {
+        return partition.queue->HandOut(most, handler, positions_, *nudge_, result);
+      }));
   if (result.is_topic_unknown) presence_->Suspect();
-  first_ = turn == partitions_.end() ? 0 : turn->first;
   events += result.events;
   for (const int32_t partition : result.restart) {
     MILLRACE_RETURN_IF_ERROR(ReadAgain(partition, positions_.all().at(partition)));

@@ -1,7 +1,9 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "kafka/fetch_nudge.h"
 #include "kafka/fetch_queue.h"
 #include "kafka/offset_range.h"
+#include "kafka/queue_turns.h"
 #include "kafka/rdkafka_handles.h"
 #include "kafka/read_positions.h"
 #include "kafka/status_of_error.h"
@@ -20,12 +23,16 @@
 namespace millrace {
 namespace {
 
+using kafka_internal::FetchQueue;
 using kafka_internal::Handle;
+using kafka_internal::PollResult;
+using kafka_internal::QueueTurns;
 using kafka_internal::ReadPositions;
 using kafka_internal::StatusOfError;
 
-// On librdkafka's "simple consumer": it takes one queue for all partitions, starts and stops a
-// partition alone, and asks for no consumer group (nor a group's permissions or coordinator).
+// On librdkafka's "simple consumer": it takes one queue for all partitions, or one for each, starts
+// and stops a partition alone, and asks for no consumer group (nor a group's permissions or
+// coordinator).
 class SimplePartitionConsumer final : public PartitionConsumer {
  public:
   SimplePartitionConsumer(std::string topic, Wakeup* wakeup)
@@ -38,18 +45,23 @@ class SimplePartitionConsumer final : public PartitionConsumer {
   }
   Status Assign(int32_t partition, Offset offset) override;
   Status Unassign(int32_t partition) override;
+  void Hold(int32_t partition, bool held) override;
   StatusOr<size_t> Poll(size_t max_records, const ConsumerHandler& handler) override;
 
  private:
   // Asks the handler from where each partition is read again.
   Status ReadAgain(const ConsumerHandler& handler);
+  FetchQueue& QueueOf(int32_t partition);
+  Status HandOut(size_t max_records, const ConsumerHandler& handler, PollResult& result);
 
   const std::string topic_name_;
   Wakeup* const wakeup_;
   std::atomic<uint64_t> closed_ = 0;  // connections
   Handle<rd_kafka_t> client_;
   Handle<rd_kafka_topic_t> topic_;
-  std::optional<kafka_internal::FetchQueue> queue_;  // of all partitions
+  std::optional<FetchQueue> queue_;  // of all partitions; none: each has its own
+  std::map<int32_t, std::unique_ptr<FetchQueue>> queues_;
+  QueueTurns turns_;  // of these
   ReadPositions positions_;
   std::optional<kafka_internal::FetchNudge> nudge_;
   std::optional<kafka_internal::TopicPresence> presence_;
@@ -79,7 +91,9 @@ Status SimplePartitionConsumer::Open(const KafkaOptions& kafka, const ConsumerOp
   if (topic_ == nullptr) {
     return StatusOfError(rd_kafka_last_error(), absl::StrCat("topic '", topic_name_, "'"));
   }
-  queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_new(client_.get())), wakeup_, &closed_);
+  if (!options.holds_partitions) {
+    queue_.emplace(Handle<rd_kafka_queue_t>(rd_kafka_queue_new(client_.get())), wakeup_, &closed_);
+  }
   nudge_.emplace(client_.get(), topic_name_, options.queue_kbytes);
   presence_.emplace(client_.get(), topic_name_);
   return absl::OkStatus();
@@ -88,7 +102,9 @@ Status SimplePartitionConsumer::Open(const KafkaOptions& kafka, const ConsumerOp
 Status SimplePartitionConsumer::Assign(int32_t partition, Offset offset) {
   MILLRACE_CHECK(offset >= 0);
   MILLRACE_RETURN_IF_ERROR(Unassign(partition));
-  if (rd_kafka_consume_start_queue(topic_.get(), partition, offset, queue_->get()) != 0) {
+  FetchQueue& queue = QueueOf(partition);
+  queue.Hold(false);
+  if (rd_kafka_consume_start_queue(topic_.get(), partition, offset, queue.get()) != 0) {
     return StatusOfError(rd_kafka_last_error(),
                          absl::StrCat("reading ", topic_name_, " [", partition, "]"));
   }
@@ -100,12 +116,39 @@ Status SimplePartitionConsumer::Unassign(int32_t partition) {
   MILLRACE_CHECK(!polling_);
   if (!positions_.Contains(partition)) return absl::OkStatus();
   positions_.Stop(partition);
-  queue_->Drop(partition);
+  QueueOf(partition).Drop(partition);
   if (rd_kafka_consume_stop(topic_.get(), partition) != 0) {
     return StatusOfError(rd_kafka_last_error(),
                          absl::StrCat("stopping to read ", topic_name_, " [", partition, "]"));
   }
   return absl::OkStatus();
+}
+
+FetchQueue& SimplePartitionConsumer::QueueOf(int32_t partition) {
+  if (queue_) return *queue_;
+  std::unique_ptr<FetchQueue>& own = queues_[partition];
+  if (own == nullptr) {
+    own = std::make_unique<FetchQueue>(Handle<rd_kafka_queue_t>(rd_kafka_queue_new(client_.get())),
+                                       wakeup_);
+  }
+  return *own;
+}
+
+void SimplePartitionConsumer::Hold(int32_t partition, bool held) {
+  MILLRACE_CHECK(!queue_);
+  if (!positions_.Contains(partition)) return;
+  QueueOf(partition).Hold(held);
+  if (!held && wakeup_ != nullptr) wakeup_->Notify();  // its queue may have filled long ago
+}
+
+Status SimplePartitionConsumer::HandOut(size_t max_records, const ConsumerHandler& handler,
+                                        PollResult& result) {
+  if (queue_) return queue_->HandOut(max_records, handler, positions_, *nudge_, result);
+  MILLRACE_CHECK(!handler.on_connection_lost);
+  return turns_.Take(queues_, max_records, result.events,
+                     [&](const std::unique_ptr<FetchQueue>& queue, size_t most) {
+                       return queue->HandOut(most, handler, positions_, *nudge_, result);
+                     });
 }
 
 Status SimplePartitionConsumer::ReadAgain(const ConsumerHandler& handler) {
@@ -121,9 +164,9 @@ Status SimplePartitionConsumer::ReadAgain(const ConsumerHandler& handler) {
 
 StatusOr<size_t> SimplePartitionConsumer::Poll(size_t max_records, const ConsumerHandler& handler) {
   rd_kafka_poll(client_.get(), 0);  // errors of the client as a whole
-  kafka_internal::PollResult result;
+  PollResult result;
   polling_ = true;
-  const Status status = queue_->HandOut(max_records, handler, positions_, *nudge_, result);
+  const Status status = HandOut(max_records, handler, result);
   polling_ = false;
   MILLRACE_RETURN_IF_ERROR(status);
   if (result.is_topic_unknown) presence_->Suspect();

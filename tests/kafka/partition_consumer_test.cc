@@ -157,6 +157,33 @@ TEST_F(PartitionConsumerTest, PollHandsOutNoMoreThanItIsAskedForAndWakesForTheRe
   EXPECT_EQ(Values(0), Numbers(0, 100));
 }
 
+TEST_F(PartitionConsumerTest, APartitionThatIsHeldWaitsAndTheOthersDoNot) {
+  ProduceNumbers(cluster_.options(), "t", 0, 0, 1000);
+  ProduceNumbers(cluster_.options(), "t", 1, 0, 1000);
+  Open({.client_id = "test", .holds_partitions = true});
+  ASSERT_TRUE(consumer_->Assign(0, 0).ok());
+  ASSERT_TRUE(consumer_->Assign(1, 0).ok());
+  on_record_ = [this](const ConsumedRecord& record) {
+    if (record.partition == 0 && record.offset == 10) consumer_->Hold(0, true);
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(PollUntil([&] { return end_.contains(1); }));
+  EXPECT_EQ(Values(1), Numbers(0, 1000));
+  Poll();
+  EXPECT_EQ(Values(0), Numbers(0, 11)) << "it is held at once, also in a handler";
+  consumer_->Hold(0, false);
+  ASSERT_TRUE(PollUntil([&] { return end_.contains(0); }));
+  EXPECT_EQ(Values(0), Numbers(0, 1000)) << "nothing is lost, and nothing comes twice";
+  // Another assignment is not held.
+  consumer_->Hold(0, true);
+  ASSERT_TRUE(consumer_->Assign(0, 990).ok());
+  read_.clear();
+  end_.clear();
+  ASSERT_TRUE(PollUntil([&] { return end_.contains(0); }));
+  EXPECT_EQ(Values(0), Numbers(990, 1000));
+  consumer_->Hold(7, true);  // of no partition that is read: nothing
+}
+
 TEST_F(PartitionConsumerTest, AnErrorOfAHandlerEndsThePollWhichReturnsIt) {
   ProduceNumbers(cluster_.options(), "t", 0, 0, 100);
   Open();
