@@ -14,8 +14,6 @@ constexpr std::string_view kTaskSetKey = "task-set:";
 constexpr std::string_view kTaskKey = "task:";
 constexpr std::string_view kMemberKey = "member:";
 constexpr std::string_view kBarrierKey = "barrier:";
-constexpr std::string_view kLeaseKey = "lease:";
-constexpr std::string_view kInputKey = "input:";
 constexpr std::string_view kFreeLeasesKey = "free-leases";
 constexpr int64_t kMostOffset = int64_t{1} << 62;
 
@@ -95,7 +93,7 @@ struct PlanContent {
       barriers[name] = std::move(barrier);
       return std::string(kBarrierKey) + name;
     }
-    if (key.starts_with(kLeaseKey) || key.starts_with(kInputKey) || key == kFreeLeasesKey) {
+    if (key.starts_with(kPlanLeaseKey) || key.starts_with(kPlanInputKey) || key == kFreeLeasesKey) {
       return TakeLeases(key, value);
     }
     ProcessState process;
@@ -106,19 +104,19 @@ struct PlanContent {
   }
 
   StatusOr<std::string> TakeLeases(const std::string& key, const std::string& value) {
-    if (key.starts_with(kLeaseKey)) {
+    if (key.starts_with(kPlanLeaseKey)) {
       WorkerLeases worker;
       MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, worker));
       const uint32_t number = worker.worker();
       leases[number] = std::move(worker);
-      return std::string(kLeaseKey) + std::to_string(number);
+      return std::string(kPlanLeaseKey) + std::to_string(number);
     }
-    if (key.starts_with(kInputKey)) {
+    if (key.starts_with(kPlanInputKey)) {
       InputState input;
       MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, input));
       const uint32_t partition = input.partition();
       inputs[partition] = std::move(input);
-      return std::string(kInputKey) + std::to_string(partition);
+      return std::string(kPlanInputKey) + std::to_string(partition);
     }
     MILLRACE_RETURN_IF_ERROR(DecodePlanValue(value, free_leases.emplace()));
     return key;
@@ -278,11 +276,11 @@ void MasterProcessor::AddNodeChanges(
 void MasterProcessor::AddLeaseChanges(
     std::vector<std::pair<std::string, std::optional<std::string>>>& changes) {
   for (const uint32_t worker : leases_.TakeChangedWorkers()) {
-    changes.emplace_back(std::string(kLeaseKey) + std::to_string(worker),
+    changes.emplace_back(std::string(kPlanLeaseKey) + std::to_string(worker),
                          EncodePlanValue(leases_.workers().at(worker)));
   }
   for (const uint32_t partition : leases_.TakeChangedInputs()) {
-    changes.emplace_back(std::string(kInputKey) + std::to_string(partition),
+    changes.emplace_back(std::string(kPlanInputKey) + std::to_string(partition),
                          EncodePlanValue(leases_.inputs().at(partition)));
   }
   if (leases_.TakeFreeChanged()) {

@@ -12,6 +12,8 @@
 namespace millrace {
 
 inline constexpr std::string_view kPlanProcessKey = "process:";
+inline constexpr std::string_view kPlanLeaseKey = "lease:";  // and the worker: WorkerLeases
+inline constexpr std::string_view kPlanInputKey = "input:";  // and the partition: InputState
 
 // "process:worker-2", the key of a ProcessState.
 std::string ProcessPlanKey(const ProcessName& process);
