@@ -15,8 +15,8 @@ constexpr uint64_t kLeasesOfAll = 64;  // a lease is so small a part of the rows
 
 }  // namespace
 
-InputCutter::InputCutter(uint64_t lease_rows, const LeaseTable& table)
-    : lease_rows_(lease_rows), cut_rows_(table.cut_rows()) {
+InputCutter::InputCutter(uint64_t lease_rows, const RowShape& shape, const LeaseTable& table)
+    : shape_(shape), lease_rows_(lease_rows), cut_rows_(table.cut_rows()) {
   MILLRACE_CHECK(table.has_begun() && lease_rows <= kMostLeaseRows - kMostBatchRows);
   for (const auto& [partition, state] : table.inputs()) {
     Input& input = inputs_.emplace_back();
@@ -40,7 +40,7 @@ Status InputCutter::Take(uint32_t partition, Offset offset, std::string_view key
   if (!key || input.ended) return absl::OkStatus();
   if (key->first > input.next_row) {
     // Twelve bytes by chance are a dead letter of the worker that reads them.
-    if (!ParseInput(*key, value, record_).ok()) return absl::OkStatus();
+    if (!DecodeInput(*key, value, shape_, record_).ok()) return absl::OkStatus();
     return RowsAreMissing(partition, offset, key->first, input.next_row);
   }
   if (!key->has_rows()) {
@@ -56,7 +56,7 @@ Status InputCutter::Take(uint32_t partition, Offset offset, std::string_view key
 
 void InputCutter::TakeMark(uint32_t partition, const InputKey& key, std::string_view value) {
   Input& input = inputs_.at(partition);
-  if (key.first < input.next_row || !ParseInput(key, value, record_).ok()) return;
+  if (key.first < input.next_row || !DecodeInput(key, value, shape_, record_).ok()) return;
   if (!record_.has_end()) return;
   Cut(partition);
   input.ended = true;

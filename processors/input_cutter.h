@@ -11,6 +11,7 @@
 #include "base/types.h"
 #include "messages/leases.pb.h"
 #include "messages/records.pb.h"
+#include "models/row.h"
 #include "processors/lease_table.h"
 #include "topics/row_codec.h"
 
@@ -29,17 +30,18 @@ class InputCutter {
   static constexpr uint64_t kLeastRows = 64;
   static constexpr uint64_t kMostRows = 8192;
 
-  // `lease_rows`: rows of a range, and those of its last record; 0: by how many there have been.
-  // At most kMostLeaseRows - kMostBatchRows. REQUIRES table.has_begun().
-  InputCutter(uint64_t lease_rows, const LeaseTable& table);
+  // `shape`: that of the job's rows, by which readers know records that are none of theirs.
+  // `lease_rows`: rows of a range, and those of its last record; 0: by how many there have been. At
+  // most kMostLeaseRows - kMostBatchRows. REQUIRES table.has_begun().
+  InputCutter(uint64_t lease_rows, const RowShape& shape, const LeaseTable& table);
 
   // The next record of the partition that is to be read; those before it may come, too.
   Offset next_offset(uint32_t partition) const { return inputs_.at(partition).next_offset; }
   // Whether all rows of the partition are known.
   bool has_ended(uint32_t partition) const { return inputs_.at(partition).ended; }
 
-  // Takes a record. DataLoss, with the place, when rows are missing before it. REQUIRES a partition
-  // of the table.
+  // Takes a record. One that cannot be used is a dead letter of whoever reads it, and nothing here.
+  // DataLoss, with the place, when rows are missing before it. REQUIRES a partition of the table.
   Status Take(uint32_t partition, Offset offset, std::string_view key, std::string_view value);
   // Rows that were here at the last Tick wait no longer.
   void Tick();
@@ -61,6 +63,7 @@ class InputCutter {
   void Cut(uint32_t partition);
   uint64_t LeaseRows() const;
 
+  RowShape shape_;
   uint64_t lease_rows_;
   uint64_t cut_rows_;          // of all partitions
   std::vector<Input> inputs_;  // by partition

@@ -200,6 +200,10 @@ bool LeaseTable::IsOver() const {
 
 // ---- questions ----
 
+bool LeaseTable::WantsCuts() const {
+  return free_.size() < std::min(kFreePerWorker * workers_.size(), kMostFreeRanges / 2);
+}
+
 uint64_t LeaseTable::cut_rows() const {
   uint64_t rows = 0;
   for (const auto& [partition, input] : inputs_) rows += input.cut_row();

@@ -43,8 +43,9 @@ class LeaseTable {
   const Free& free() const { return free_; }
   // All rows that have been cut, of all partitions.
   uint64_t cut_rows() const;
-  // Whether there is too little for workers that get through with theirs: more is to be cut.
-  bool WantsCuts() const { return free_.size() < kFreePerWorker * workers_.size(); }
+  // Whether there is too little for workers that get through with theirs: more is to be cut. Never
+  // before the half of what may be free is free.
+  bool WantsCuts() const;
   // Nobody will read records of the partition before it. (Other readers need the one before it,
   // which has the last row: WorkerTask::TrimPosition.) REQUIRES that there is the partition.
   Offset NeededFrom(uint32_t partition) const;

@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 class TestedCutter {
  public:
   explicit TestedCutter(uint64_t lease_rows, uint64_t cut_rows = 0)
-      : table_(TableOf(cut_rows)), cutter(lease_rows, table_) {}
+      : table_(TableOf(cut_rows)), cutter(lease_rows, kBatchesShape, table_) {}
 
   Status Take(Offset offset, uint64_t begin, uint64_t end, const std::string& value = "unread",
               uint32_t partition = 0) {
@@ -163,6 +163,16 @@ TEST(InputCutter, AGapIsAnErrorThatNamesThePlaceAndBothRows) {
   EXPECT_TRUE(absl::IsDataLoss(cutter.Take(2, 3, 3, EncodeEnd(3))));
 }
 
+// Whoever reads them finds that, too, and goes on.
+TEST(InputCutter, LeavesOutRowsOfAnotherJob) {
+  TestedCutter cutter(10);
+  RowBatchEncoder other;
+  other.Add({0, {1, 2, 3}, {}, {}});
+  cutter.Rows(0, 0, 2);
+  EXPECT_EQ(cutter.Take(1, 5, 6, EncodeRows(other)), absl::OkStatus());
+  EXPECT_TRUE(absl::IsDataLoss(cutter.Take(2, 5, 6, InputValueOf(5, 6))));
+}
+
 TEST(InputCutter, MakesRangesLongerAsThereAreMoreRows) {
   const auto rows_of_a_range = [](uint64_t cut_rows) {
     TestedCutter cutter(0, cut_rows);
@@ -184,7 +194,7 @@ TEST(InputCutter, GoesOnWhereTheTableIs) {
   LeaseTable table;
   ASSERT_TRUE(table.Apply(LeaseBegin(1, 1)).ok());
   ASSERT_TRUE(table.Apply(LeaseCut(0, 0, 12, 4)).ok());
-  InputCutter cutter(10, table);
+  InputCutter cutter(10, kBatchesShape, table);
   EXPECT_EQ(cutter.next_offset(0), 4);
   ASSERT_TRUE(cutter.Take(0, 4, InputKeyOf(10, 15), "unread").ok());
   const std::vector<LeaseCommand> said = cutter.TakeCommands();
@@ -192,7 +202,7 @@ TEST(InputCutter, GoesOnWhereTheTableIs) {
   EXPECT_EQ(said[0].DebugString(), LeaseCut(0, 12, 25, 5).DebugString());
   ASSERT_TRUE(table.Apply(said[0]).ok());
   ASSERT_TRUE(table.Apply(LeaseEnd(0, 25)).ok());
-  EXPECT_TRUE(InputCutter(10, table).has_ended(0));
+  EXPECT_TRUE(InputCutter(10, kBatchesShape, table).has_ended(0));
 }
 
 }  // namespace

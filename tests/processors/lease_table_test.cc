@@ -102,6 +102,40 @@ TEST(LeaseTable, KeepsForTheNextWhatNobodyHasRoomFor) {
   EXPECT_THAT(leases.Open(0), ElementsAre("0:4-6@8")) << "three of them are done at once";
 }
 
+// One range is one row here, and one record.
+void SetNextRow(uint64_t& row, InputRange& range) {
+  range.set_begin(row);
+  range.set_end(row + 1);
+  range.set_offset(static_cast<int64_t>(row));
+  ++row;
+}
+
+TEST(LeaseTable, WantsNoMoreThanHalfOfTheFreeRangesThatThereMayBe) {
+  for (const size_t free_ranges : {kMostFreeRanges / 2 - 1, kMostFreeRanges / 2}) {
+    uint64_t row = 0;
+    LeaseTable::Workers workers;
+    for (uint32_t number = 0; number < kMostFreeRanges / 3; ++number) {
+      WorkerLeases& worker = workers[number];
+      worker.set_worker(number);
+      for (uint64_t lease = 0; lease < kMostOpenLeases; ++lease) {
+        SetNextRow(row, *worker.add_open()->mutable_range());
+        worker.mutable_open()->rbegin()->set_number(lease);
+        worker.mutable_open()->rbegin()->set_first_row(lease);
+      }
+      worker.set_next_number(kMostOpenLeases);
+      worker.set_next_row(kMostOpenLeases);
+    }
+    FreeLeases free;
+    for (size_t i = 0; i < free_ranges; ++i) SetNextRow(row, *free.add_range());
+    LeaseTable::Inputs inputs;
+    inputs[0].set_cut_row(row);
+    inputs[0].set_cut_offset(static_cast<int64_t>(row));
+    LeaseTable table;
+    ASSERT_EQ(table.Load(std::move(workers), std::move(inputs), &free), absl::OkStatus());
+    EXPECT_EQ(table.WantsCuts(), free_ranges < kMostFreeRanges / 2);
+  }
+}
+
 TEST(LeaseTable, ALeaseIsDoneWhenItsLastRowIsCounted) {
   TestedLeases leases(1, 1);
   leases.Cut(5);

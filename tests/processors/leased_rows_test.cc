@@ -209,7 +209,7 @@ TEST(LeasedRows, AreAllRowsOfAnyLogOnce) {
       for (const LoggedRows& record : logs[i]) rows = std::max(rows, record.end);
       logs[i].push_back({rows, rows});
     }
-    InputCutter cutter(1 + random() % 9, table);
+    InputCutter cutter(1 + random() % 9, kBatchesShape, table);
     std::map<std::pair<uint32_t, uint64_t>, int> learnt;
     std::map<uint32_t, std::unique_ptr<TestedReader>> readers;
     const auto is_done = [&] {
@@ -230,7 +230,9 @@ TEST(LeasedRows, AreAllRowsOfAnyLogOnce) {
       for (const LeaseCommand& command : cutter.TakeCommands()) {
         ASSERT_EQ(table.Apply(command), absl::OkStatus());
       }
-      if (random() % 50 == 0) cutter = InputCutter(1 + random() % 9, table);  // a new master
+      if (random() % 50 == 0) {
+        cutter = InputCutter(1 + random() % 9, kBatchesShape, table);  // a new master
+      }
       const auto number = static_cast<uint32_t>(random() % workers);
       const WorkerLeases& leases = table.workers().at(number);
       std::unique_ptr<TestedReader>& reader = readers[number];

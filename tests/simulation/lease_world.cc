@@ -299,7 +299,7 @@ class LeaseWorld {
     master.changes.clear();
     master.next = static_cast<size_t>(int64_t{master.processor->next_offset()});
     while (master.next < control_.size()) FoldInto(*master.processor, master.next++);
-    master.calls.emplace(lease_rows_, master.processor->leases());
+    master.calls.emplace(lease_rows_, kLeaseShape, master.processor->leases());
     master.step = Step::kFold;
   }
 

@@ -28,7 +28,7 @@ class LeasingMaster {
     begin.mutable_begin()->set_workers(1);
     begin.mutable_begin()->set_partitions(kLeasedPartitions);
     Apply(begin);
-    cutter_.emplace(lease_rows, table_);
+    cutter_.emplace(lease_rows, kTaskShape, table_);
   }
 
   const WorkerLeases& leases() const { return table_.workers().at(0); }
