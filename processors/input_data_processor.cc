@@ -47,6 +47,35 @@ void InputDataProcessor::Begin(const RowWindow& window) {
   next_row_ = window.begin;
 }
 
+void InputDataProcessor::BeginBehind(uint32_t partition, RowNumber rows) {
+  MILLRACE_CHECK(has_windows_ && window_is_done() && !ended_);
+  window_ = {
+      .partition = partition, .begin = rows, .end = rows, .first = window_.NumberOf(window_.end)};
+  next_row_ = rows;
+}
+
+StatusOr<bool> InputDataProcessor::ProcessBehind(const InputDataRecord& record) {
+  MILLRACE_CHECK(has_windows_ && window_.begin == window_.end);
+  const std::optional<InputKey> key = DecodeInputKey(record.key);
+  if (!key) {
+    AddForeign(record, absl::InvalidArgumentError("the key is not that of rows"));
+    return false;
+  }
+  const bool is_repeated = key->has_rows() ? key->end() <= *next_row_ : key->first < *next_row_;
+  if (is_repeated) {
+    repeated_rows_ += std::max<uint64_t>(key->count, 1);
+    return false;
+  }
+  if (const Status decoded = DecodeInput(*key, record.value, shape_, record_); !decoded.ok()) {
+    AddForeign(record, decoded);
+    return false;
+  }
+  if (!key->has_rows() && key->first == *next_row_) return record_.has_end();
+  return absl::DataLossError(PlaceOf(record) + "rows come behind row " +
+                             std::to_string(*next_row_) + ", where the partition ended: it was " +
+                             "deleted and written anew; " + kNewJob);
+}
+
 void InputDataProcessor::EndWindows() {
   MILLRACE_CHECK(has_windows_ && window_is_done());
   if (!ended_) source_.End(window_.NumberOf(window_.end));

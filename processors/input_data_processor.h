@@ -59,7 +59,12 @@ class InputDataProcessor {
   void Begin(const RowWindow& window);
   // Whether all rows of the window have come: records behind it are not to be processed.
   bool window_is_done() const { return next_row_ == window_.end; }
-  // No window comes behind the last one, which is done.
+  // No window comes behind the last one, which is done. Before, what is behind the last row of
+  // partitions may be read: BeginBehind says which, and that it has so many rows.
+  void BeginBehind(uint32_t partition, RowNumber rows);
+  // Such a record, which may be a dead letter. Returns whether it is the partition's end. DataLoss:
+  // it has further rows.
+  StatusOr<bool> ProcessBehind(const InputDataRecord& record);
   void EndWindows();
 
   // DataLoss on a gap, naming both numbers; and when a partition ends within a window. REQUIRES a

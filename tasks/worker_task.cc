@@ -107,14 +107,14 @@ OnePassOptions WorkerTask::BatchOptions() const {
           .ends_at_flushes = BatchWaitOf(options_.training) > 0};
 }
 
-void WorkerTask::StartLeased(const WorkerLeases& leases) {
+void WorkerTask::StartLeased(const WorkerLeases& leases, const std::vector<InputState>& tails) {
   MILLRACE_CHECK(options_.training.schedule() == Training::ONE_PASS);
   OnePassOptions options = BatchOptions();
   options.ends_at_flushes = true;  // and at the ends of leases
   source_ = std::make_unique<OnePassBatches>(options, RowNumber(leases.counted_rows()),
                                              Clock(leases.clock()));
-  leased_ =
-      std::make_unique<LeasedRows>(leases, shape_, *source_, options_.dead_letter_reasons_only);
+  leased_ = std::make_unique<LeasedRows>(leases, shape_, *source_,
+                                         options_.dead_letter_reasons_only, tails);
   training_ =
       std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_, next_message_id_);
 }

@@ -55,12 +55,15 @@ class WorkerTask {
                                 const OrderedByteMap* store);
 
   // In place of StartReading: begins with the worker's newest record of `plan`. Its rows come from
-  // several partitions, in the order of its leases, and there is nothing to commit. REQUIRES
-  // CheckWorkerLeases, and one pass.
-  void StartLeased(const WorkerLeases& leases);
+  // several partitions, in the order of its leases, and there is nothing to commit. `tails`: see
+  // LeasedRows, which says what else is REQUIRED. REQUIRES one pass.
+  void StartLeased(const WorkerLeases& leases, const std::vector<InputState>& tails = {});
   // Takes a later one (LeasedRows::Follow). False: another instance of the worker is further; a new
   // task may begin with the record. REQUIRES StartLeased.
-  StatusOr<bool> FollowLeases(const WorkerLeases& leases) { return leased_->Follow(leases); }
+  StatusOr<bool> FollowLeases(const WorkerLeases& leases,
+                              const std::vector<InputState>& tails = {}) {
+    return leased_->Follow(leases, tails);
+  }
   // Where the next record is to be read; none: nothing before there is another lease. REQUIRES
   // StartLeased.
   std::optional<LeasedRows::Place> NextLeased() const { return leased_->next(); }

@@ -106,15 +106,76 @@ TEST(LeasedRows, SayThatAnotherInstanceIsFurther) {
   AddLease(leases, 0, 0, 2, 0);
   RecordingSource source;
   LeasedRows rows(leases, kBatchesShape, source);
+  ASSERT_TRUE(SendLeased(rows, 0, 0, 2).ok());
   AddLease(leases, 0, 2, 4, 1);
   AddLease(leases, 0, 4, 6, 2);
   leases.mutable_open()->DeleteSubrange(0, 1);
-  EXPECT_TRUE(*rows.Follow(leases)) << "those before may have been this one's";
-  leases.mutable_open()->DeleteSubrange(0, 2);
-  EXPECT_TRUE(*rows.Follow(leases));
-  AddLease(leases, 0, 6, 8, 3);
+  EXPECT_TRUE(*rows.Follow(leases)) << "it has read that which is done";
+  ASSERT_TRUE(SendLeased(rows, 1, 2, 3).ok());
+  leases.mutable_open()->DeleteSubrange(0, 1);
+  EXPECT_FALSE(*rows.Follow(leases)) << "and only the half of this one";
+}
+
+TEST(LeasedRows, SayThatAnotherInstanceHadLeasesThatTheyHaveNotSeen) {
+  WorkerLeases leases;
+  RecordingSource source;
+  LeasedRows rows(leases, kBatchesShape, source);
+  AddLease(leases, 0, 0, 2, 0);
   leases.clear_open();
   EXPECT_FALSE(*rows.Follow(leases));
+}
+
+InputState EndedInput(uint32_t partition, uint64_t rows, int64_t offset) {
+  InputState input;
+  input.set_partition(partition);
+  input.set_cut_row(rows);
+  input.set_cut_offset(offset);
+  input.set_ended(true);
+  return input;
+}
+
+// Records that cannot be used, and stand behind the last row of their partition.
+TEST(LeasedRows, BehindTheLastLeaseComeTheEndsOfPartitions) {
+  WorkerLeases leases;
+  AddLease(leases, 0, 5, 7, 3);
+  RecordingSource source;
+  LeasedRows rows(leases, kBatchesShape, source);
+  leases.set_last(true);
+  const std::vector<InputState> tails = {EndedInput(0, 9, 6), EndedInput(2, 0, 0)};
+  EXPECT_TRUE(*rows.Follow(leases, tails));
+  EXPECT_EQ(rows.next(), (Place{0, 0, 3})) << "the lease first";
+  ASSERT_TRUE(SendLeased(rows, 3, 5, 7).ok());
+  EXPECT_EQ(rows.next(), (Place{1, 0, 6}));
+  EXPECT_THAT(source.ends, IsEmpty());
+  ASSERT_TRUE(rows.Process({6, 0, "nobody", "?"}).ok());
+  ASSERT_TRUE(SendLeased(rows, 7, 8, 9).ok()) << "repeated";
+  EXPECT_TRUE(*rows.Follow(leases, tails)) << "again";
+  EXPECT_EQ(rows.next(), (Place{1, 0, 8}));
+  ASSERT_TRUE(rows.Process({8, 0, InputKeyOf(9, 0), EncodeFlush(9)}).ok());
+  ASSERT_TRUE(rows.Process({9, 0, InputKeyOf(9, 1), "damaged"}).ok());
+  ASSERT_TRUE(rows.Process({10, 0, InputKeyOf(9, 0), EncodeEnd(9)}).ok());
+  EXPECT_EQ(rows.next(), (Place{3, 2, 0}));
+  EXPECT_THAT(source.ends, IsEmpty());
+  ASSERT_TRUE(rows.Process({0, 0, InputKeyOf(0, 0), EncodeEnd(0)}).ok());
+  EXPECT_THAT(source.ends, ElementsAreArray<RowNumber>({2}));
+  EXPECT_TRUE(rows.ended());
+  EXPECT_EQ(rows.next(), std::nullopt);
+  std::vector<std::pair<int, int64_t>> places;
+  for (const DeadLetter& letter : source.dead_letters().Between(2, 3)) {
+    places.emplace_back(letter.partition(), letter.offset());
+  }
+  EXPECT_THAT(places, testing::ElementsAre(std::pair(0, 6), std::pair(0, 9)));
+}
+
+TEST(LeasedRows, RowsBehindAnEndAreAnError) {
+  WorkerLeases leases;
+  leases.set_last(true);
+  RecordingSource source;
+  LeasedRows rows(leases, kBatchesShape, source, false, {EndedInput(0, 2, 1)});
+  EXPECT_EQ(rows.next(), (Place{0, 0, 1}));
+  const Status read = SendLeased(rows, 1, 2, 3);
+  EXPECT_TRUE(absl::IsDataLoss(read));
+  EXPECT_THAT(std::string(read.message()), HasSubstr("rows come behind row 2"));
 }
 
 TEST(LeasedRows, RefuseLeasesThatContradictThoseBefore) {
@@ -230,9 +291,7 @@ TEST(LeasedRows, AreAllRowsOfAnyLogOnce) {
       for (const LeaseCommand& command : cutter.TakeCommands()) {
         ASSERT_EQ(table.Apply(command), absl::OkStatus());
       }
-      if (random() % 50 == 0) {
-        cutter = InputCutter(1 + random() % 9, kBatchesShape, table);  // a new master
-      }
+      if (random() % 50 == 0) cutter = InputCutter(1 + random() % 9, kBatchesShape, table);
       const auto number = static_cast<uint32_t>(random() % workers);
       const WorkerLeases& leases = table.workers().at(number);
       std::unique_ptr<TestedReader>& reader = readers[number];

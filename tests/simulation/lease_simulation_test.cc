@@ -58,6 +58,7 @@ constexpr Planted<LeaseError> kPlantedInLeases[] = {
     {LeaseError::kLearnsAcrossLeases, "ABatchAcrossLeases", 100},
     {LeaseError::kAcceptsAnyClock, "AnUpdateThatCountsTwice", 100},
     {LeaseError::kStaysWithOldLeases, "AWorkerThatStaysWithOldLeases", 500},
+    {LeaseError::kLeavesEndsUnread, "AnEndThatNobodyReads", 100},
 };
 
 INSTANTIATE_TEST_SUITE_P(Planted, LeaseSimulationNotices, testing::ValuesIn(kPlantedInLeases),

@@ -26,16 +26,22 @@ struct LeaseUpdate {
   std::vector<double> values{};
 };
 
+// What `plan` says to a worker.
+struct PlannedWork {
+  WorkerLeases leases;
+  std::vector<InputState> tails{};  // that it reads when its leases are the last
+};
+
 // There may be several of a worker at a time: all but one are zombies, and none knows which.
 struct LeaseInstance {
   // The production parts. A new one begins where leases were missed.
   struct Reading {
     OnePassBatches batches;
     LeasedRows rows;
-    Reading(const WorkerLeases& leases, bool ends_at_leases)
+    Reading(const WorkerLeases& leases, const std::vector<InputState>& tails, bool ends_at_leases)
         : batches({.batch_rows = kLeaseBatchRows, .ends_at_flushes = ends_at_leases},
                   RowNumber(leases.counted_rows()), Clock(leases.clock())),
-          rows(leases, kLeaseShape, batches) {}
+          rows(leases, kLeaseShape, batches, false, tails) {}
   };
 
   uint32_t worker = 0;

@@ -61,7 +61,7 @@ class LeaseWorld {
     uint64_t rows = 0;
     bool left = false;
     std::vector<std::unique_ptr<LeaseInstance>> instances;
-    std::vector<WorkerLeases> plan;  // its records, as committed
+    std::vector<PlannedWork> plan;  // its records, as committed
     std::map<uint64_t, Lease> leases;
   };
 
@@ -178,15 +178,16 @@ class LeaseWorld {
     if (worker.plan.empty()) return;
     const size_t least = std::max<size_t>(instance.plan_seen, 1);
     instance.plan_seen = random_.Between(least, worker.plan.size());
-    const WorkerLeases& leases = worker.plan[instance.plan_seen - 1];
+    auto [leases, tails] = worker.plan[instance.plan_seen - 1];
+    if (error_ == LeaseError::kLeavesEndsUnread) tails.clear();
     if (instance.reading) {
-      const StatusOr<bool> followed = instance.reading->rows.Follow(leases);
+      const StatusOr<bool> followed = instance.reading->rows.Follow(leases, tails);
       if (!followed.ok()) return Violate(std::string(followed.status().message()));
       if (*followed || error_ == LeaseError::kStaysWithOldLeases) return;
       Cover("leases missed");
     }
     const bool ends_at_leases = error_ != LeaseError::kLearnsAcrossLeases;
-    instance.reading = std::make_unique<LeaseInstance::Reading>(leases, ends_at_leases);
+    instance.reading = std::make_unique<LeaseInstance::Reading>(leases, tails, ends_at_leases);
   }
 
   void ReadRows(const Worker& worker, LeaseInstance& instance) {
@@ -196,9 +197,11 @@ class LeaseWorld {
     const LeaseInput& input = inputs_.at(place->partition);
     const auto offset = static_cast<size_t>(int64_t{place->offset});
     if (offset < input.begin()) {
-      const bool is_open = std::ranges::any_of(worker.plan.back().open(), [&](const Lease& lease) {
-        return lease.number() == place->lease;
-      });
+      const WorkerLeases& newest = worker.plan.back().leases;
+      const bool is_tail = place->lease >= newest.next_number();
+      const bool is_open = is_tail || std::ranges::any_of(newest.open(), [&](const Lease& lease) {
+                             return lease.number() == place->lease;
+                           });
       if (is_open) return Violate("rows that are leased were deleted");
       Cover("rows of a lease that is done are gone");
       instance.reading.reset();
@@ -207,6 +210,8 @@ class LeaseWorld {
     if (offset >= input.end()) return Violate("rows are leased that nobody has written");
     const Status read = instance.reading->rows.Process(input.At(offset));
     if (!read.ok()) Violate(std::string(read.message()));
+    const bool is_end = input.has_ended() && offset + 1 == input.end();
+    if (is_end) ends_read_.insert(place->partition);
   }
 
   void Train(LeaseInstance& instance) {
@@ -264,7 +269,10 @@ class LeaseWorld {
 
   void CheckLeave(const Worker& worker) {
     Cover("worker left");
-    const WorkerLeases& newest = worker.plan.back();
+    for (const InputState& tail : worker.plan.back().tails) {
+      if (!ends_read_.contains(tail.partition())) Violate("nobody has read to a partition's end");
+    }
+    const WorkerLeases& newest = worker.plan.back().leases;
     if (!newest.last() || worker.rows != newest.next_row()) {
       Violate("a worker has left before the end of its leases");
     }
@@ -408,11 +416,20 @@ class LeaseWorld {
   void NoteLeases(const MasterProcessor& master) {
     for (const auto& [number, leases] : master.leases().workers()) {
       Worker& worker = workers_.at(number);
-      const bool is_news = worker.plan.empty() ||
-                           worker.plan.back().SerializeAsString() != leases.SerializeAsString();
-      if (is_news) worker.plan.push_back(leases);
+      const bool is_news = worker.plan.empty() || worker.plan.back().leases.SerializeAsString() !=
+                                                      leases.SerializeAsString();
+      if (is_news) worker.plan.push_back({leases, TailsOf(number, master.leases())});
       for (const Lease& lease : leases.open()) NoteLease(worker, lease);
     }
+  }
+
+  // As PlannedLeases shares the ends of partitions.
+  std::vector<InputState> TailsOf(uint32_t number, const LeaseTable& table) const {
+    std::vector<InputState> tails;
+    for (const auto& [partition, input] : table.inputs()) {
+      if (partition % workers_.size() == number && input.ended()) tails.push_back(input);
+    }
+    return tails;
   }
 
   void NoteLease(Worker& worker, const Lease& lease) {
@@ -452,6 +469,7 @@ class LeaseWorld {
   std::vector<LeaseCommand> counts_;  // that were ever said
   std::set<std::pair<uint32_t, uint64_t>> leased_;
   std::set<std::pair<uint32_t, uint64_t>> learnt_;
+  std::set<uint32_t> ends_read_;  // partitions
 
   MasterProcessor referee_{kMasterEpoch};  // all that is folded into `plan`
   size_t referee_next_ = 0;

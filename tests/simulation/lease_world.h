@@ -19,6 +19,7 @@ enum class LeaseError {
   kLearnsAcrossLeases,  // the end of a lease ends no batch
   kAcceptsAnyClock,     // shard 0 counts a zombie's update, too
   kStaysWithOldLeases,  // a worker that has missed leases goes on with those that it knows
+  kLeavesEndsUnread,    // no worker reads what is behind the last row of a partition
 };
 
 // Runs the production fold, cutter, leased rows and batches on one seed: masters that are killed
