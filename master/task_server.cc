@@ -23,6 +23,8 @@ namespace {
 // A trainer that has vanished with its machine is noticed after so long.
 constexpr int kTrainerKeepaliveMs = 10'000;
 constexpr int kTrainerKeepaliveTimeoutMs = 5'000;
+// At the end, answers that are on their way have so long before their calls are cancelled.
+constexpr auto kLastAnswers = std::chrono::seconds(2);
 // What the client means where it gives none.
 constexpr char kDefaultSet[] = "_EDL_DEFAULT_TRAINING_DATA";
 constexpr int64_t kDefaultBatchesPerTask = 100;
@@ -269,7 +271,7 @@ class GrpcTaskServer final : public TaskServer {
   ~GrpcTaskServer() override {
     desk_.Close();
     nodes_.Close();
-    if (server_) server_->Shutdown(std::chrono::system_clock::now());
+    if (server_) server_->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
   }
 
   Status Listen() {
