@@ -13,7 +13,7 @@ apicurio_registry() {
     began=$(now_ms)
     rm -rf "$folder"
     mkdir -p "$folder"
-    mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+    mvn -q -B -f "$root/scripts/kafka.pom.xml" dependency:copy \
       "-Dartifact=io.apicurio:apicurio-registry-app:$version:tar.gz:all" \
       "-DoutputDirectory=$folder" >"$folder/log" 2>&1 ||
       die "Maven could not fetch Apicurio Registry $version; see $folder/log"
