@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/check_context.h"
 #include "base/hash.h"
+#include "tasks/saved_shard.h"
 #include "tasks/state_codec.h"
 #include "topics/dead_letter.h"
 #include "topics/frame.h"
@@ -25,15 +26,6 @@ uint64_t RecordHash(const GradientRecord& record) {
   return Fnv1a64(record.value.substr(0, kHeadBytes), hash);
 }
 
-Status CannotUseSaved(ShardId shard, const Status& reason) {
-  return Status(reason.code(),
-                "shard " + std::to_string(shard) +
-                    ": its saved state cannot be used: " + std::string(reason.message()) +
-                    ". Move the data folder of its server away and start that server again: the "
-                    "shard is restored from a replica or from the topic parameters. If that fails, "
-                    "start a new job (another --job)");
-}
-
 int32_t PartitionOf(WorkerId worker) { return static_cast<int32_t>(worker); }
 
 }  // namespace
@@ -47,43 +39,9 @@ ShardTask::ShardTask(const ServerOptions& options, const OrderedByteMap& store)
 }
 
 Status ShardTask::Load() {
-  bool has_blocks = false;
-  Status status = absl::OkStatus();
-  MILLRACE_RETURN_IF_ERROR(
-      ParameterShard::ScanBlocks(store_, [&](std::string_view key, std::string_view value) {
-        has_blocks = true;
-        status = processor_.mutable_shard().LoadBlock(key, value);
-        return status.ok();
-      }));
-  if (!status.ok()) return CannotUseSaved(options_.shard, status);
-  // A state that has become shorter leaves chunks of an older one behind: the first says which.
-  bool has_chunks = false;
-  std::optional<std::string> body;
-  ChunkJoiner joiner({.sender_bytes = SIZE_MAX, .bytes = SIZE_MAX});  // as large as it is
-  MILLRACE_RETURN_IF_ERROR(
-      store_.Scan(StateKey(0), StateKey(UINT32_MAX), [&](std::string_view, std::string_view value) {
-        has_chunks = true;
-        const StatusOr<Frame> frame = ParseFrame(value);
-        status = frame.status();
-        if (!status.ok()) return false;
-        StatusOr<std::optional<std::string>> joined = joiner.Add(0, *frame);
-        status = joined.status();
-        if (status.ok()) body = *std::move(joined);
-        return status.ok() && !body;
-      }));
-  if (!status.ok()) return CannotUseSaved(options_.shard, status);
-  if (!has_chunks && !has_blocks) return absl::OkStatus();  // a job that has not begun
-  if (!body) {
-    return absl::DataLossError(
-        has_chunks ? "parameters: chunks of the shard's state are missing: records were deleted, "
-                     "or written by another program. Restore the topic"
-                   : "parameters: blocks without the state that they belong to: records were "
-                     "deleted, or written by another program. Restore the topic");
-  }
-  const StatusOr<ShardState> state = DecodeState(*body);
-  if (!state.ok()) return CannotUseSaved(options_.shard, state.status());
-  body.reset();  // it may be large
-  MILLRACE_RETURN_IF_ERROR(processor_.LoadState(*state));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<ShardState> state,
+                            LoadSavedShard(store_, options_.shard, processor_));
+  if (!state) return absl::OkStatus();  // a job that has not begun
   has_state_ = true;
   if (processor_.at_cut()) MILLRACE_RETURN_IF_ERROR(FoldHeld());
   position_ = Offset(state->position());
