@@ -1,0 +1,178 @@
+#include "tasks/replicated_shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "base/check.h"
+#include "messages/members.pb.h"
+#include "stores/memory_byte_map.h"
+#include "tasks/saved_shard.h"
+#include "tasks/state_codec.h"
+#include "tasks/summed_update.h"
+#include "topics/dead_letter.h"
+#include "topics/frame.h"
+#include "topics/message_codec.h"
+#include "topics/weights_codec.h"
+
+namespace millrace {
+namespace {
+
+uint64_t ProgressOf(const VectorClock& clocks) {
+  uint64_t progress = 0;
+  for (const auto& [worker, entry] : clocks.entries())
+    progress += uint64_t{entry.clock} + (entry.left ? 1 : 0);
+  return progress;
+}
+
+Status NotOfThisRound(const Gradient& message) {
+  return absl::DataLossError("the message of worker " + std::to_string(message.worker()) +
+                             " for clock " + std::to_string(message.clock()) +
+                             " is none of this round: the processes that train together have "
+                             "different versions or settings");
+}
+
+}  // namespace
+
+ReplicatedShard::ReplicatedShard(const ServerOptions& options)
+    : options_(options), processor_(std::make_unique<ServerProcessor>(options, nullptr)) {
+  MILLRACE_CHECK(options.shards == 1 && options.consistency.sequential());
+  MILLRACE_CHECK(!options.embeddings && options.values == Training::Compression::FLOAT32);
+}
+
+uint64_t ReplicatedShard::progress() const { return ProgressOf(processor_->clocks()); }
+
+Status ReplicatedShard::FoldOne(const Gradient& message, std::string body) {
+  GradientRecord record;
+  record.offset = static_cast<Offset>(progress());  // for people who read dead letters
+  const std::string key = EncodeBigEndian32(message.worker());
+  const std::string value = WholeFrameHeader() + std::move(body);
+  record.key = key;
+  record.value = value;
+  return processor_->Process(record, output_);
+}
+
+Status ReplicatedShard::Fold(Round round, std::span<const float> sum) {
+  const uint64_t before = progress();
+  const uint64_t letters = output_.dead_letters.size();
+  MILLRACE_CHECK(letters == 0);
+  for (size_t i = 0; i < round.messages.size(); ++i) {
+    Gradient& message = round.messages[i];
+    const bool has_sum =
+        !round.summed.empty() && round.summed.front() == WorkerId(message.worker());
+    StatusOr<std::string> body =
+        has_sum ? JoinUpdate(message, sum, options_.range) : SerializeMessage(message);
+    MILLRACE_RETURN_IF_ERROR(body.status());
+    MILLRACE_RETURN_IF_ERROR(FoldOne(message, *std::move(body)));
+    // Until the last has come they are held.
+    const bool is_last = i + 1 == round.messages.size();
+    if (is_last && progress() != before + round.messages.size()) return NotOfThisRound(message);
+  }
+  KeepDeadLetters(progress());
+  return absl::OkStatus();
+}
+
+void ReplicatedShard::KeepDeadLetters(uint64_t progress) {
+  for (DeadLetter& letter : output_.dead_letters) {
+    CutToOneRecord(letter);
+    const StatusOr<std::string> body = SerializeMessage(letter);
+    MILLRACE_CHECK(body.ok());
+    unsaved_.push_back({progress, std::move(MakeFrames(*body, 0).front())});
+  }
+  output_.Clear();
+}
+
+StatusOr<std::shared_ptr<const SharedWeights>> ReplicatedShard::WeightsFor(
+    std::span<const WorkerId> workers, const Model& model, const WorkerOptions& options) const {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_->SharedAnswer(progress(), workers));
+  MILLRACE_ASSIGN_OR_RETURN(SharedWeights message,
+                            DecodeSharedWeights(body, WeightsShapeFrom(options, model)));
+  return std::make_shared<const SharedWeights>(std::move(message));
+}
+
+Status ReplicatedShard::LoadIfFurther(const OrderedByteMap& store) {
+  auto loaded = std::make_unique<ServerProcessor>(options_, nullptr);
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<ShardState> state,
+                            LoadSavedShard(store, options_.shard, *loaded));
+  if (!state) return absl::OkStatus();
+  const uint64_t saved = ProgressOf(loaded->clocks());
+  if (saved > progress()) processor_ = std::move(loaded);
+  CheckpointDurable(saved);
+  return absl::OkStatus();
+}
+
+StatusOr<std::vector<Checkpoint::Entry>> ReplicatedShard::Entries() const {
+  std::vector<Checkpoint::Entry> entries;
+  const ParameterShard& shard = processor_->shard();
+  for (size_t block = 0; block < shard.block_count(); ++block) {
+    ParameterShard::Encoded encoded = shard.EncodeBlock(block);
+    entries.push_back({std::move(encoded.key), std::move(encoded.value)});
+  }
+  ShardState state;
+  processor_->SaveState(state);
+  state.set_position(0);
+  state.set_last_record_hash(0);
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<Checkpoint::Entry> encoded,
+                            EncodeStateEntries(std::move(state), options_));
+  std::ranges::move(encoded, std::back_inserter(entries));
+  return entries;
+}
+
+StatusOr<std::string> ReplicatedShard::EncodeImage() const {
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<Checkpoint::Entry> entries, Entries());
+  MemberImage image;
+  for (Checkpoint::Entry& entry : entries) {
+    MemberImage::Entry& added = *image.add_entries();
+    added.set_key(std::move(entry.key));
+    added.set_value(std::move(entry.value));
+  }
+  for (const Letter& letter : unsaved_) {
+    MemberImage::UnsavedLetter& added = *image.add_dead_letters();
+    added.set_progress(letter.progress);
+    added.set_frame(letter.frame);
+  }
+  return SerializeMessage(image);
+}
+
+Status ReplicatedShard::TakeImage(std::string_view bytes) {
+  MemberImage image;
+  if (!ParseMessage(bytes, image).ok()) {
+    return absl::DataLossError("the state that another process has sent is damaged");
+  }
+  MemoryByteMap store;
+  WriteBatch batch;
+  for (MemberImage::Entry& entry : *image.mutable_entries()) {
+    batch.Put(std::move(*entry.mutable_key()), std::move(*entry.mutable_value()));
+  }
+  MILLRACE_RETURN_IF_ERROR(store.Write(batch));
+  auto loaded = std::make_unique<ServerProcessor>(options_, nullptr);
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<ShardState> state,
+                            LoadSavedShard(store, options_.shard, *loaded));
+  if (!state || ProgressOf(loaded->clocks()) <= progress()) return absl::OkStatus();
+  processor_ = std::move(loaded);
+  unsaved_.clear();
+  for (MemberImage::UnsavedLetter& letter : *image.mutable_dead_letters()) {
+    unsaved_.push_back({letter.progress(), std::move(*letter.mutable_frame())});
+  }
+  CheckpointDurable(durable_);  // the other may not have heard of it
+  return absl::OkStatus();
+}
+
+StatusOr<Checkpoint> ReplicatedShard::MakeCheckpoint() const {
+  Checkpoint checkpoint;
+  StatusOr<std::vector<Checkpoint::Entry>> entries = Entries();
+  if (!entries.ok()) {
+    return absl::ResourceExhaustedError("the state cannot be saved: " +
+                                        std::string(entries.status().message()));
+  }
+  checkpoint.entries = *std::move(entries);
+  for (const Letter& letter : unsaved_) checkpoint.dead_letters.push_back(letter.frame);
+  return checkpoint;
+}
+
+void ReplicatedShard::CheckpointDurable(uint64_t progress) {
+  durable_ = std::max(durable_, progress);
+  while (!unsaved_.empty() && unsaved_.front().progress <= durable_) unsaved_.pop_front();
+}
+
+}  // namespace millrace
