@@ -44,15 +44,13 @@ void AddFigures(const ServerProcessor& processor, const PointSettings& settings,
   server.mutable_class_name()->Add(settings.class_names.begin(), settings.class_names.end());
 }
 
-MetricPoint MakeProgress(const ShardTask& task, const PointSettings& settings,
-                         uint32_t aborted_checkpoints, bool ended,
-                         const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
+MetricPoint MakeProgress(const ServerProcessor& processor, ShardId shard, uint64_t unsaved_updates,
+                         const PointSettings& settings) {
   MetricPoint point;
   point.set_timestamp_ms(NowMs());
   MetricPoint::ServerProgress& server = *point.mutable_server();
-  const ServerProcessor& processor = task.processor();
   const VectorClock& clocks = processor.clocks();
-  server.set_shard(task.shard());
+  server.set_shard(shard);
   Clock newest = 0;
   uint64_t staleness = 0;
   uint64_t rows_counted = 0;
@@ -80,7 +78,7 @@ MetricPoint MakeProgress(const ShardTask& task, const PointSettings& settings,
   server.set_refused(processor.counters().refused());
   server.set_undecodable_rows(processor.counters().undecodable_rows());
   server.set_staleness(staleness);
-  server.set_unsaved_updates(task.unsaved_updates());
+  server.set_unsaved_updates(unsaved_updates);
   server.set_train_loss(processor.train_loss());
   AddFigures(processor, settings, server);
   server.set_snapshot_under_way(processor.open_snapshot().value_or(0));
@@ -88,16 +86,25 @@ MetricPoint MakeProgress(const ShardTask& task, const PointSettings& settings,
   server.set_snapshot_newest(processor.newest_snapshot());
   server.set_snapshot_request(processor.snapshot_request());
   server.set_time_jumps(processor.counters().time_jumps());
-  server.set_aborted_checkpoints(aborted_checkpoints);
-  server.set_ended(ended);
   server.set_process(ThisProcess());
-  if (task.shard() == 0) {
+  if (shard == 0) {
     *server.mutable_setup() = settings.setup;
   } else {
     server.mutable_setup()->set_version(settings.setup.version());
   }
   *server.mutable_training() = settings.training.training();
   server.set_shards(settings.training.shards());
+  return point;
+}
+
+MetricPoint MakeProgress(const ShardTask& task, const PointSettings& settings,
+                         uint32_t aborted_checkpoints, bool ended,
+                         const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
+  MetricPoint point =
+      MakeProgress(task.processor(), task.shard(), task.unsaved_updates(), settings);
+  MetricPoint::ServerProgress& server = *point.mutable_server();
+  server.set_aborted_checkpoints(aborted_checkpoints);
+  server.set_ended(ended);
   if (recovery) *server.mutable_recovery() = *recovery;
   return point;
 }
@@ -114,6 +121,11 @@ OutgoingRecord ProgressPoint(const ShardTask& task, const PointSettings& setting
                              uint32_t aborted_checkpoints, bool ended,
                              const std::optional<MetricPoint::ServerProgress::Recovery>& recovery) {
   return Record(MakeProgress(task, settings, aborted_checkpoints, ended, recovery));
+}
+
+OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard,
+                             uint64_t unsaved_updates, const PointSettings& settings) {
+  return Record(MakeProgress(processor, shard, unsaved_updates, settings));
 }
 
 OutgoingRecord StoppedPoint(const ShardTask& task, const PointSettings& settings,

@@ -32,6 +32,10 @@ struct PointSettings {
 OutgoingRecord ProgressPoint(const ShardTask& task, const PointSettings& settings,
                              uint32_t aborted_checkpoints, bool ended,
                              const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);
+// The same of a shard without a log of updates (tasks/replicated_shard.h). `unsaved_updates`: no
+// checkpoint has them.
+OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard,
+                             uint64_t unsaved_updates, const PointSettings& settings);
 // The last point of a process that stops cleanly before the job's end.
 OutgoingRecord StoppedPoint(const ShardTask& task, const PointSettings& settings,
                             uint32_t aborted_checkpoints, bool ended,
