@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "apps/all_reduce_checks.h"
 #include "apps/flag_table.h"
 #include "base/host_and_port.h"
 #include "base/printable.h"
@@ -443,7 +444,7 @@ Status ValidateConfig(const JobConfig& config) {
   if (server.new_stream() && !server.has_from_snapshot()) {
     return wrong(Named("server.new_stream") + ": give from_snapshot (--from-snapshot), too");
   }
-  return absl::OkStatus();
+  return CheckAllReduceConfig(config);
 }
 
 }  // namespace millrace

@@ -36,6 +36,8 @@ constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {
     {"millrace.Training.NETWORK", "network"},
     {"millrace.Training.Update.LOCAL_SGD", "sgd"},
     {"millrace.Training.Compression.FLOAT32", "none"},
+    {"millrace.Training.PARAMETER_SERVER", "ParameterServer"},  // as elsewhere
+    {"millrace.Training.ALL_REDUCE", "AllReduce"},
 };
 
 std::string ChoiceName(const EnumValueDescriptor& value) {

@@ -148,6 +148,9 @@ FlagGroup TrainingGroup() {
           {"--tail-after", "training.tail_after_rows",
            "Rows from this number on are also evaluated separately (\"tail\"); 0: as "
            "--freeze-after"},
+          {"--distribution-strategy", "training.distribution_strategy",
+           "ParameterServer: ServerApps have the weights; AllReduce: there are no servers, each "
+           "WorkerApp has all weights, and they sum the updates (MasterApp; docs/all-reduce.md)"},
       }};
 }
 
@@ -377,6 +380,10 @@ FlagGroup WorkerGroup() {
           {"--stall-timeout", "worker.stall_timeout_s",
            "Seconds without progress after which a process loses its partitions to others; one "
            "that MasterApp has started ends itself"},
+          {"--master-address", "worker.master_address",
+           "HOST:PORT of MasterApp, of a job that trains by all-reduce"},
+          {"--listen-host", "worker.listen_host",
+           "All-reduce: an address of this machine that the other WorkerApps reach"},
           {"--stay", "worker.stay", "Keep running when the job has ended, until Ctrl-C or SIGTERM"},
       }};
 }

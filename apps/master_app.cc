@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "apps/all_reduce_checks.h"
 #include "apps/job_flags.h"
 #include "apps/kubernetes_flags.h"
 #include "apps/program.h"
@@ -59,6 +60,8 @@ constexpr char kFooter[] =
     "  MasterApp --job flights --input flights.csv --label late --numeric distance,temp \\\n"
     "            --categorical carrier,dest --weights-file weights.npy\n"
     "  MasterApp --config flights.textproto --shards 2 --worker-processes 4\n"
+    "  MasterApp --config flights.textproto --distribution-strategy AllReduce \\\n"
+    "            --master-address 127.0.0.1:50001\n"
     "  MasterApp --job late --numeric temp --label late     rows come from TopicSource, say\n"
     "  MasterApp --job mine --server-processes 0 --worker-processes 3 \\\n"
     "            --worker-command 'python3 train.py --rank {rank}'\n"
@@ -178,6 +181,30 @@ Status CheckLauncher(const Flags& flags) {
     return absl::InvalidArgumentError(
         "--run-dir is that of processes on this machine; pods have their data in volumes: see "
         "--pod-template");
+  }
+  return absl::OkStatus();
+}
+
+// WorkerApps that have the weights find each other by this program.
+Status CheckStrategy(const JobConfig& config, const Flags& flags) {
+  if (!TrainsByAllReduce(config.training())) return absl::OkStatus();
+  const auto wrong = [](const std::string& what) {
+    return absl::InvalidArgumentError("--distribution-strategy AllReduce: " + what);
+  };
+  if (flags.server_processes.value_or(0) > 0) {
+    return wrong("such a job has no servers; leave out --server-processes");
+  }
+  if (!flags.worker_command.empty()) {
+    return wrong(
+        "it is how WorkerApps train, and --worker-command runs another program: leave one of the "
+        "two out (docs/all-reduce.md has how other trainers do it)");
+  }
+  if (flags.launcher == kKubernetes) {
+    return wrong(
+        "pods cannot train so yet; leave out --launcher kubernetes, or train with servers");
+  }
+  if (flags.master_address.empty()) {
+    return wrong("WorkerApps find each other by MasterApp; give --master-address HOST:PORT");
   }
   return absl::OkStatus();
 }
@@ -323,15 +350,19 @@ Status ResultOf(const JobConfig& config, const JobProcesses& job, const MasterOp
 
 Status Run(const JobFlags& job_flags, const Flags& flags) {
   MILLRACE_RETURN_IF_ERROR(CheckLauncher(flags));
-  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, job_flags.Load());
+  MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
   MILLRACE_RETURN_IF_ERROR(CheckFiles(config, flags));
+  MILLRACE_RETURN_IF_ERROR(CheckStrategy(config, flags));
   MILLRACE_ASSIGN_OR_RETURN(const TaskServerOptions tasks, TasksOf(config, flags));
+  const bool all_reduce = TrainsByAllReduce(config.training());
+  if (all_reduce) config.mutable_worker()->set_master_address(flags.master_address);
   const bool in_cluster = flags.launcher == kKubernetes;
   JobProcessesOptions processes;
   processes.shards = config.shards();
   processes.workers = config.workers();
   processes.has_input = config.producer().has_input();
-  processes.server_processes = flags.server_processes.value_or(config.shards());
+  processes.all_reduce = all_reduce;
+  processes.server_processes = flags.server_processes.value_or(all_reduce ? 0 : config.shards());
   processes.worker_processes = flags.worker_processes;
   processes.slots = flags.slots;
   processes.most_relaunches = flags.relaunches;
@@ -453,9 +484,8 @@ void AddTaskFlags(CLI::App& app, Flags& flags) {
 int RunJob(int argc, char** argv) {
   // Those that it gives each process itself.
   constexpr std::string_view kWithout[] = {
-      "server.server_ids", "server.data_dir",       "server.checkpoint_now",
-      "server.stay",       "worker.evaluation_log", "worker.data_dir",
-      "worker.stay"};
+      "server.server_ids",     "server.data_dir", "server.checkpoint_now", "server.stay",
+      "worker.evaluation_log", "worker.data_dir", "worker.stay",           "worker.master_address"};
   CLI::App app(kDescription, "MasterApp");
   app.footer(kFooter);
   JobFlags job_flags(app);

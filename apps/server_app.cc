@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/str_join.h"
+#include "apps/all_reduce_checks.h"
 #include "apps/config_checks.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
@@ -162,6 +163,11 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
   const std::atomic<bool>& stop = StopOnSignals();
   if (export_to) return Export(config, *export_to, stop);
   if (config.server().checkpoint_now()) return AskForSnapshot(config, stop).status();
+  if (TrainsByAllReduce(config.training())) {
+    return absl::InvalidArgumentError(
+        "--distribution-strategy AllReduce: such a job has no servers; MasterApp starts its "
+        "WorkerApps (docs/all-reduce.md)");
+  }
   RequestSnapshotsOnSignal();
   MILLRACE_RETURN_IF_ERROR(CheckPaths(config));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));

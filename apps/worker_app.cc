@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "apps/all_reduce_checks.h"
+#include "apps/all_reduce_worker.h"
 #include "apps/config_checks.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
@@ -25,7 +27,9 @@ constexpr char kDescription[] =
     "Millrace WorkerApp: reads rows from the partitions that its consumer group gives it and\n"
     "answers every weights message with an update computed on them. Start as many as you like:\n"
     "they share the job's logical workers, and take over from one that dies. The WorkerApps that\n"
-    "MasterApp starts get their logical workers from MasterApp's plan instead.";
+    "MasterApp starts get their logical workers from MasterApp's plan instead. Those of a job "
+    "that\n"
+    "trains by all-reduce have all weights, and need no ServerApp (docs/all-reduce.md).";
 
 constexpr char kFooter[] =
     "Examples\n"
@@ -41,6 +45,11 @@ constexpr char kFooter[] =
     "SIGTERM,\n"
     "with everything saved: the job continues when WorkerApp is started again.";
 
+constexpr char kByMasterOnly[] =
+    "this job trains by all-reduce: MasterApp starts its WorkerApps. For one more give --config "
+    "the "
+    "job file that MasterApp has given its own (RUN-DIR/config/worker-N.textproto)";
+
 Status Run(const JobFlags& flags, const std::string& process) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   std::optional<Incarnation> self;
@@ -52,14 +61,23 @@ Status Run(const JobFlags& flags, const std::string& process) {
     }
     self = *parsed;
   }
+  if (TrainsByAllReduce(config.training()) && !config.worker().has_master_address()) {
+    return absl::InvalidArgumentError(kByMasterOnly);
+  }
   const std::atomic<bool>& stop = StopOnSignals();
   MILLRACE_RETURN_IF_ERROR(CheckDataDir(config.worker().data_dir()));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, std::nullopt, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
+  if (TrainsByAllReduce(config.training())) {
+    return RunAllReduceWorker(config, features, *registry, stop);
+  }
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, registry->WaitForTraining());
   MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
+  if (TrainsByAllReduce(training.training())) {
+    return absl::FailedPreconditionError(kByMasterOnly);
+  }
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, training.shards(), stop));
   BackgroundWorker telling;  // a job is trained without it
   telling.Post("version", [&config] {

@@ -74,11 +74,13 @@ void AddWorkers(const JobProcessesOptions& options, ProcessPlan& plan) {
     for (const std::string& word : options.worker_command) group.add_command(word);
     return;
   }
-  group.set_logical_workers(options.workers);
   SetProgram(options, "WorkerApp", options.worker_file, group);
-  group.add_command("--process");
-  group.add_command(
-      absl::StrCat(group.name(), "-", kRankPlaceholder, ":", kIncarnationPlaceholder));
+  if (!options.all_reduce) {
+    group.set_logical_workers(options.workers);
+    group.add_command("--process");
+    group.add_command(
+        absl::StrCat(group.name(), "-", kRankPlaceholder, ":", kIncarnationPlaceholder));
+  }
   group.add_command("--data-dir");
   group.add_command(absl::StrCat(options.run_dir, "/worker-", kRankPlaceholder));
   AddStay(options, group);
@@ -181,14 +183,16 @@ StatusOr<ProcessPlan> PlanJobProcesses(const JobProcessesOptions& options) {
 
 JobConfig JobFileOf(const JobConfig& config, JobProgram program, std::string_view folder) {
   JobConfig file = config;
-  if (program != JobProgram::kServer) file.clear_server();
+  const bool is_both = program == JobProgram::kWorker &&
+                       config.training().distribution_strategy() == Training::ALL_REDUCE;
+  if (program != JobProgram::kServer && !is_both) file.clear_server();
   if (program != JobProgram::kWorker) file.clear_worker();
   if (program != JobProgram::kProducer) {  // it publishes the features
     file.clear_producer();
     file.clear_features();
   }
   if (program != JobProgram::kServer) file.clear_shards();
-  if (program == JobProgram::kWorker) {  // servers publish how the job learns
+  if (program == JobProgram::kWorker && !is_both) {  // servers publish how the job learns
     file.clear_training();
     file.clear_csv();
   }

@@ -27,6 +27,8 @@ struct JobProcessesOptions {
   uint32_t slots = 0;            // so many processes at a time; 0: no limit
   uint32_t most_relaunches = 3;  // after failures in a row, of a worker and the producer
   std::optional<uint32_t> most_server_relaunches{};  // the same of a server; none: no limit
+  // WorkerApps have the weights and sum their updates: a world says who hosts which logical worker.
+  bool all_reduce = false;
   bool stay = false;                          // servers and workers go on when the job has ended
   std::vector<std::string> worker_command{};  // instead of WorkerApp; empty: WorkerApp
   std::string worker_evaluation_log{};  // "{rank}" in it stands for the process's; empty: none
@@ -45,7 +47,8 @@ inline constexpr JobProgram kJobPrograms[] = {JobProgram::kServer, JobProgram::k
 std::string_view GroupOf(JobProgram program);  // "server", "worker", "producer"
 
 // The settings of one program: without those that concern others alone, whose change is then no
-// reason to start it again. Paths of files are absolute: `folder` is where relative ones begin.
+// reason to start it again. (A WorkerApp that trains by all-reduce needs what a server does.) Paths
+// of files are absolute: `folder` is where relative ones begin.
 JobConfig JobFileOf(const JobConfig& config, JobProgram program, std::string_view folder);
 
 // The words of a command as a shell would take them apart: separated by spaces, together within

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "apps/all_reduce_checks.h"
+
 namespace millrace {
 namespace {
 
@@ -100,6 +102,64 @@ TEST(ValidateConfig, RefusesWhatAnOnlineLearnerDoesNotKnowAndNamesBothFlags) {
     EXPECT_THAT(message, HasSubstr("--update"));
     EXPECT_THAT(message, HasSubstr(flag));
   }
+}
+
+TEST(ValidateConfig, RefusesWhatCannotBeTrainedByAllReduceWithTheRemedy) {
+  const std::vector<std::pair<std::string, std::function<void(JobConfig&)>>> cases = {
+      {"leave out --shards", [](auto& c) { c.set_shards(2); }},
+      {"leave out --schedule",
+       [](auto& c) { c.mutable_training()->set_schedule(Training::BUFFER); }},
+      {"leave out --consistency",
+       [](auto& c) {
+         c.mutable_training()->mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+       }},
+      {"give --model softmax or network",
+       [](auto& c) {
+         c.mutable_training()->set_model(Training::FACTORIZATION_MACHINE);
+         c.mutable_training()->mutable_update()->set_kind(Training::Update::GRADIENT);
+       }},
+      {"give --update gradient or online",
+       [](auto& c) {
+         c.mutable_training()->mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
+       }},
+      {"leave out --compress",
+       [](auto& c) {
+         c.mutable_training()->mutable_compression()->set_values(Training::Compression::BF16);
+       }},
+      {"leave out --compress and --top-k",
+       [](auto& c) { c.mutable_training()->mutable_compression()->set_top_k(0.5); }},
+      {"leave out --from-snapshot", [](auto& c) { c.mutable_server()->set_from_snapshot("s"); }},
+      {"leave out --weights-from-workers",
+       [](auto& c) { c.mutable_server()->set_weights_from_workers(true); }},
+      {"leave out --weights-at-checkpoints",
+       [](auto& c) {
+         c.mutable_server()->set_weights_file("w.npy");
+         c.mutable_server()->set_weights_at_checkpoints(true);
+       }},
+      {"a HOST:PORT is needed", [](auto& c) { c.mutable_worker()->set_master_address("here"); }},
+  };
+  JobConfig good;
+  good.mutable_training()->set_distribution_strategy(Training::ALL_REDUCE);
+  EXPECT_EQ(ValidateConfig(good), absl::OkStatus());
+  for (const auto& [remedy, change] : cases) {
+    JobConfig config = good;
+    change(config);
+    const Status status = ValidateConfig(config);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << remedy;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(remedy));
+  }
+}
+
+TEST(CheckAllReduceFeatures, RefusesAModelWithEmbeddingRows) {
+  JobFeatures features = GoodFeatures();
+  Training training;
+  EXPECT_EQ(CheckAllReduceFeatures(features, training), absl::OkStatus());
+  features.mutable_spec()->add_categorical("shop");
+  features.mutable_spec()->set_categorical_buckets(1'000'000);
+  features.set_feature_count(1'000'001);
+  const Status status = CheckAllReduceFeatures(features, training);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--wide-above"));
 }
 
 TEST(CheckJob, TakesAJobOfTheDefaults) {

@@ -166,6 +166,27 @@ class Programs(unittest.TestCase):
         # As far as the broker.
         self.assertIn("no Kafka broker answered", self.master().stderr)
 
+    def test_a_master_says_what_cannot_train_by_all_reduce(self):
+        address = ("--master-address", "127.0.0.1:1")
+        for words, what in [((), "give --master-address"),
+                            ((*address, "--server-processes", "1"), "leave out --server-processes"),
+                            ((*address, "--worker-command", "true"), "--worker-command runs another program"),
+                            ((*address, "--launcher", "kubernetes"), "leave out --launcher kubernetes"),
+                            ((*address, "--shards", "2"), "leave out --shards")]:  # fmt: skip
+            result = run("MasterApp", "--brokers", self.nobody, "--job", "j", "--distribution-strategy", "AllReduce",
+                         *words)  # fmt: skip
+            self.assert_one_line(result, 2, "--distribution-strategy AllReduce: ", what)
+
+    def test_a_job_that_trains_by_all_reduce_has_no_server(self):
+        result = run("ServerApp", "--brokers", self.nobody, "--job", "j", "--distribution-strategy", "AllReduce")
+        self.assert_one_line(result, 2, "such a job has no servers")
+
+    def test_a_worker_that_trains_by_all_reduce_needs_the_master(self):
+        file = self.folder / "job.textproto"
+        file.write_text("training { distribution_strategy: ALL_REDUCE }")
+        result = run("WorkerApp", "--brokers", self.nobody, "--broker-timeout", "1", "--job", "j", "--config", file)
+        self.assert_one_line(result, 2, "worker-N.textproto")
+
     def test_a_master_says_what_it_cannot_run_in_a_cluster(self):
         self.assert_one_line(self.master("--image", "x"), 2, "need --launcher kubernetes")
         self.assert_one_line(self.master("--launcher", "cloud"), 2, "--launcher")

@@ -46,6 +46,8 @@ MAY_USE = {
     "producer": ["base", "features", "formats", "http", "job", "kafka", "messages", "metrics",
                  "models", "topics"],
     "master": ["base", "job", "kafka", "launcher", "messages", "processors", "topics"],
+    "members": ["base", "collective", "durability/checkpoints", "job", "kafka", "messages", "models",
+                "processors", "server", "stores", "tasks", "topics", "worker"],
     "metrics": ["base", "messages"],
     "launcher": ["base", "messages", "topics"],
     "launcher/kubernetes": ["base", "formats", "http", "launcher", "messages", "topics"],
@@ -60,10 +62,11 @@ DOORS = {
     "librdkafka/": ["kafka/", "tests/kafka/", "benchmarks/"],
     "grpc/": ["durability/replicas/", "master/task_server.cc"],
     "grpcpp/": ["durability/replicas/", "tests/durability/replicas/", "master/grpc_caller.h",
-                "master/node_service.cc", "master/task_server.cc", "tests/master/",
-                "examples/gloo-trainer/"],
+                "master/node_service.cc", "master/task_server.cc", "members/member_node.cc",
+                "tests/master/", "examples/gloo-trainer/"],
     "messages/elasticai.": ["master/task_server.cc", "tests/master/"],
-    "messages/nodes.": ["master/node_service.cc", "tests/master/", "examples/gloo-trainer/"],
+    "messages/nodes.": ["master/node_service.cc", "members/member_node.cc", "tests/master/",
+                        "examples/gloo-trainer/"],
     "messages/replica.grpc": ["durability/replicas/", "tests/durability/replicas/"],
     "rocksdb/": ["stores/rocksdb_byte_map.cc", "stores/rocksdb_log.cc", "stores/rocksdb_log.h",
                  "stores/rocksdb_settings.cc", "stores/rocksdb_settings.h", "benchmarks/"],
@@ -80,7 +83,7 @@ DOORS = {
     "nanobind/": ["python/src/module.cc"],
     "Python.h": ["python/src/"],
     "CLI/": ["apps/", "benchmarks/", "examples/", "tests/"],
-    "spdlog/": ["apps/", "durability/", "follower/", "job/", "master/", "producer/", "server/", "watch/", "worker/"],
+    "spdlog/": ["apps/", "durability/", "follower/", "job/", "master/", "members/", "producer/", "server/", "watch/", "worker/"],
 }
 # Headers that certain folders must not reach, over whatever is between; the doors may.
 NO_PROTOBUF = ["base/", "collective/", "formats/", "kafka/", "models/"]

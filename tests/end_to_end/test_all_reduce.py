@@ -1,5 +1,5 @@
-"""Processes of examples/gloo-trainer train one model together, while one is killed, one joins, and MasterApp is
-killed."""
+"""Processes of examples/gloo-trainer, and WorkerApps without servers, train one model together, while one is killed,
+one joins, MasterApp is killed, and all are."""
 
 import pathlib
 import re
@@ -71,6 +71,71 @@ class AllReduce(test_master.OnABroker):
         self.assertEqual({self.weights(job, name) for name in (0, 1, 2, "joins")}, {expected})
         restarts = {each["name"]: each["restarts"] for each in job.status()["processes"]}
         self.assertEqual(restarts, {"worker-0": 0, "worker-1": 1, "worker-2": 0})
+
+
+class OwnWorkers(test_master.OnABroker):
+    def members(self, name, rows, *flags, **options):
+        address = f"127.0.0.1:{topology.free_port()}"
+        return self.job(["--distribution-strategy", "AllReduce", "--master-address", address, "--node-timeout", "6",
+                         *flags], name=name, rows=rows, **options)  # fmt: skip
+
+    said = staticmethod(AllReduce.said)
+    wait_until_said = AllReduce.wait_until_said
+
+    def test_end_in_the_weights_of_a_job_with_servers(self):
+        servers = self.job(name="servers", rows=3000).start()
+        self.assert_ended_well(servers)
+        members = self.members("members", 3000, "--snapshot-dir", self.path / "snapshots")
+        members.start()
+        self.assert_ended_well(members)
+        self.assertEqual(members.weights.read_bytes(), servers.weights.read_bytes())
+        status = members.status()
+        self.assertEqual({each["name"]: each["restarts"] for each in status["processes"]},
+                         {"producer-0": 0, "worker-0": 0, "worker-1": 0})  # fmt: skip
+        self.assertEqual({each["state"] for each in status["nodes"]}, {"left"})
+        ours, theirs = members.summary(), servers.summary()
+        for figure in ("rows_trained", "rounds", "updates", "progressive"):
+            self.assertEqual(ours[figure], theirs[figure], figure)
+        self.assertEqual(len(list((self.path / "snapshots").glob("*/model"))), 1)
+
+    def test_learn_online_without_servers(self):
+        job = self.members("online", 2000, training=["--update", "online"]).start()
+        self.assert_ended_well(job)
+
+    def test_end_in_the_same_bytes_whoever_dies_or_joins(self):
+        job = self.members("disturbed", 12_000, "--rate", "250").start()
+        self.wait_until_said(job, "worker-1", r"world \d+: member \d of 2, from update \d+")
+        time.sleep(2)  # in the middle of its rounds
+        job.kill_pid(job.running()["worker-1"][1])
+        self.wait_until_said(job, "worker-0", r"is done again: (.|\n)*world \d+: member \d of \d, from update [1-9]")
+        job.kill("master")
+        time.sleep(1)
+        job.start("master")
+        files = sorted((job.run_dir / "config").glob("worker-*.textproto"))
+        command = [topology.PROGRAMS / "WorkerApp", "--config", files[-1], "--data-dir", job.folder / "joins"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as newcomer:
+            self.addCleanup(newcomer.kill)
+            self.wait_until_said(job, "worker-0", r"world \d+: member \d of 3, from update [1-9]")
+            time.sleep(2)
+            newcomer.kill()
+        # All at once: what none of them has any more is computed again.
+        self.wait_until_said(job, "worker-0", r"member \d of 3(.|\n)*world \d+: member \d of 2, from update [1-9]")
+        time.sleep(1)
+        for name in ("worker-0", "worker-1"):
+            job.kill_pid(job.running()[name][1])
+        self.assert_ended_well(job)
+        self.assertEqual(job.summary()["rows_trained"], 12_000)
+
+    def test_a_stopped_job_goes_on_where_it_was(self):
+        job = self.members("stopped", 6_000, "--rate", "1000").start()
+        self.wait_until_said(job, "worker-1", r"world \d+: member \d of 2, from update \d+")
+        time.sleep(2)
+        job.ask("stop")
+        self.assertEqual(job.wait("master"), 130, job.log("master"))
+        job.start("master")
+        self.wait_until_said(job, "worker-0", r"stopped(.|\n)*world \d+: member \d of \d, from update [1-9]")
+        self.assert_ended_well(job)
+        self.assertEqual(job.summary()["rows_trained"], 6_000)
 
 
 if __name__ == "__main__":

@@ -113,6 +113,18 @@ TEST(JobProcessesTest, WorkerAppsHostTheLogicalWorkersThatThePlanGivesThem) {
   EXPECT_EQ(PlanOf(options).groups(2).logical_workers(), 0u);
 }
 
+TEST(JobProcessesTest, AWorldSaysWhatWorkerAppsHostThatTrainByAllReduce) {
+  JobProcessesOptions options = Options();
+  options.server_processes = 0;
+  options.all_reduce = true;
+  const ProcessPlan plan = PlanOf(options);
+  ASSERT_EQ(plan.groups_size(), 2);
+  EXPECT_EQ(plan.groups(1).logical_workers(), 0u);
+  EXPECT_THAT(CommandOf(plan.groups(1), 1), ElementsAre("/opt/millrace/WorkerApp", "--config",
+                                                        "/run/flights/config/worker-3.textproto",
+                                                        "--data-dir", "/run/flights/worker-1"));
+}
+
 TEST(JobProcessesTest, AnyCommandMayTakeThePlaceOfWorkerApp) {
   JobProcessesOptions options = Options();
   options.worker_command = {"/usr/bin/python3", "train.py", "--rank", "{rank}"};
@@ -209,6 +221,20 @@ TEST(JobFileTest, AProgramIsNotStartedAgainBecauseOfSettingsOfOthers) {
   other.mutable_training()->set_batch_rows(8);
   EXPECT_TRUE(IsTheSame(Config(), other, JobProgram::kWorker));
   EXPECT_FALSE(IsTheSame(Config(), other, JobProgram::kServer));
+}
+
+TEST(JobFileTest, AWorkerThatTrainsByAllReduceHasTheSettingsOfAServerToo) {
+  JobConfig config = Config();
+  config.mutable_training()->set_distribution_strategy(Training::ALL_REDUCE);
+  config.mutable_worker()->set_master_address("127.0.0.1:50001");
+  const JobConfig worker = JobFileOf(config, JobProgram::kWorker, "/home/me");
+  EXPECT_EQ(worker.server().weights_file(), "/home/me/weights.npy");
+  EXPECT_EQ(worker.training().distribution_strategy(), Training::ALL_REDUCE);
+  EXPECT_EQ(worker.worker().master_address(), "127.0.0.1:50001");
+  EXPECT_FALSE(worker.has_producer());
+  JobConfig other = config;
+  other.mutable_training()->set_batch_rows(8);
+  EXPECT_FALSE(IsTheSame(config, other, JobProgram::kWorker));
 }
 
 TEST(JobFileTest, PathsDoNotDependOnWhereTheNextMasterIsStarted) {
