@@ -17,14 +17,6 @@ namespace {
 // Between two messages that are taken. A stream may pause for so long, too: it is counted, no more.
 constexpr int64_t kTimeJumpMs = int64_t{6} * 60 * 60 * 1000;
 
-// Moments that no rows can have given are poison too: merged, they divide by zero.
-bool IsSane(const Gradient::Update& update) {
-  return AllWithin(update.slice(), kLargestValue) &&
-         AllWithin(update.embeddings(), kLargestValue) && std::isfinite(update.weight_sum()) &&
-         update.weight_sum() >= 0 && AreFinite(update.progressive()) && AreFinite(update.tail()) &&
-         std::isfinite(update.train_loss()) && FromProto(update.moments()).IsValid();
-}
-
 // Message is Weights or SharedWeights.
 template <typename Message>
 void SetSender(const ServerOptions& options, Message& message) {
@@ -44,6 +36,14 @@ DeadLetter LetterOf(const GradientRecord& record, const ServerOptions& options,
 }
 
 }  // namespace
+
+// Moments that no rows can have given are poison too: merged, they divide by zero.
+bool IsSane(const Gradient::Update& update, float largest) {
+  return AllWithin(update.slice(), largest) && AllWithin(update.embeddings(), kLargestValue) &&
+         std::isfinite(update.weight_sum()) && update.weight_sum() >= 0 &&
+         AreFinite(update.progressive()) && AreFinite(update.tail()) &&
+         std::isfinite(update.train_loss()) && FromProto(update.moments()).IsValid();
+}
 
 ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByteMap* store)
     : options_(options),
@@ -257,7 +257,7 @@ Status ServerProcessor::HandleLeave(const Gradient& message, ServerOutput& outpu
 
 void ServerProcessor::DropNonFiniteUpdate(Gradient::Update& update, const GradientRecord& record,
                                           ServerOutput& output) {
-  if (IsSane(update)) return;
+  if (IsSane(update, record.largest)) return;
   CountNonFiniteUpdate();
   output.dead_letters.push_back(LetterOf(
       record, options_,

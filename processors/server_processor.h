@@ -37,7 +37,12 @@ struct GradientRecord {
   std::string_view key;
   std::string_view value;
   int64_t timestamp_ms = 0;
+  float largest = kLargestValue;  // what a dense value may be; a sum of updates may have more
 };
+
+// Whether a shard adds the update, and not an empty one in its place: its values are finite, the
+// dense ones are at most `largest`, and its figures can be those of rows.
+bool IsSane(const Gradient::Update& update, float largest = kLargestValue);
 
 // The results of processing a record. Answers are made from state, so only their receivers are
 // listed; a worker may be listed twice.

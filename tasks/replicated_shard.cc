@@ -1,6 +1,7 @@
 #include "tasks/replicated_shard.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -42,13 +43,14 @@ ReplicatedShard::ReplicatedShard(const ServerOptions& options)
 
 uint64_t ReplicatedShard::progress() const { return ProgressOf(processor_->clocks()); }
 
-Status ReplicatedShard::FoldOne(const Gradient& message, std::string body) {
+Status ReplicatedShard::FoldOne(const Gradient& message, std::string body, float largest) {
   GradientRecord record;
   record.offset = static_cast<Offset>(progress());  // for people who read dead letters
   const std::string key = EncodeBigEndian32(message.worker());
   const std::string value = WholeFrameHeader() + std::move(body);
   record.key = key;
   record.value = value;
+  record.largest = largest;
   return processor_->Process(record, output_);
 }
 
@@ -63,7 +65,9 @@ Status ReplicatedShard::Fold(Round round, std::span<const float> sum) {
     StatusOr<std::string> body =
         has_sum ? JoinUpdate(message, sum, options_.range) : SerializeMessage(message);
     MILLRACE_RETURN_IF_ERROR(body.status());
-    MILLRACE_RETURN_IF_ERROR(FoldOne(message, *std::move(body)));
+    // Each summand was within the bound, so a server would have added it.
+    const float largest = has_sum ? std::numeric_limits<float>::max() : kLargestValue;
+    MILLRACE_RETURN_IF_ERROR(FoldOne(message, *std::move(body), largest));
     // Until the last has come they are held.
     const bool is_last = i + 1 == round.messages.size();
     if (is_last && progress() != before + round.messages.size()) return NotOfThisRound(message);

@@ -66,7 +66,7 @@ class ReplicatedShard {
     std::string frame;
   };
 
-  Status FoldOne(const Gradient& message, std::string body);
+  Status FoldOne(const Gradient& message, std::string body, float largest);
   void KeepDeadLetters(uint64_t progress);
   StatusOr<std::vector<Checkpoint::Entry>> Entries() const;
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "processors/server_options.h"
+#include "processors/server_processor.h"
 #include "topics/gradient_codec.h"
 #include "topics/message_codec.h"
 #include "topics/slice_codec.h"
@@ -14,7 +14,7 @@ SplitMessage SplitUpdate(Gradient message, KeyRange range) {
   SplitMessage split;
   const bool has_values = message.has_update() && message.update().row_count() > 0 &&
                           CheckSlice(message.update().slice(), range).ok() &&
-                          AllWithin(message.update().slice(), kLargestValue);
+                          IsSane(message.update());
   if (has_values) {
     Slice& slice = *message.mutable_update()->mutable_slice();
     split.values.assign(range.size(), 0.0f);

@@ -18,8 +18,8 @@ struct SplitMessage {
 };
 
 // Takes the values out of an update, so that they can be added to those of others as a shard adds
-// them. Of an update with a value that a shard would refuse they stay: each member's shard then
-// refuses it, as a server's would.
+// them. Of an update that a shard would refuse (IsSane) they stay: each member's shard then refuses
+// it, as a server's would, and nothing of it is in the sum.
 SplitMessage SplitUpdate(Gradient message, KeyRange range);
 
 // The bytes of the message, with these values in the place of its own. REQUIRES: an update with

@@ -128,6 +128,27 @@ TEST(ReplicatedShard, DropsAnUpdateThatIsNotFiniteAndKeepsADeadLetter) {
   EXPECT_THAT(shard.MakeCheckpoint()->dead_letters, testing::IsEmpty());
 }
 
+// The first of a round carries the sum; refused, it must not take the others' values with it.
+TEST(ReplicatedShard, DropsOnlyTheUpdateWhoseFiguresAreNoGood) {
+  for (const size_t bad : {0u, 1u}) {
+    std::vector<Gradient> messages = {UpdateOf(0, 0, {1, 2, 3}), UpdateOf(1, 0, {4, 5, 6})};
+    messages[bad].mutable_update()->set_weight_sum(-1);
+    ReplicatedShard shard(TwoWorkers());
+    EXPECT_EQ(FoldMessages(shard, messages), absl::OkStatus());
+    EXPECT_EQ(WeightsOf(shard), WeightsOfAServer(messages));
+    EXPECT_EQ(shard.processor().counters().non_finite_updates(), 1u);
+  }
+}
+
+TEST(ReplicatedShard, TakesASumBeyondTheBoundOfItsSummands) {
+  const std::vector<Gradient> messages = {UpdateOf(0, 0, {9e17f, 2, 3}),
+                                          UpdateOf(1, 0, {9e17f, 5, 6})};
+  ReplicatedShard shard(TwoWorkers());
+  EXPECT_EQ(FoldMessages(shard, messages), absl::OkStatus());
+  EXPECT_EQ(WeightsOf(shard), WeightsOfAServer(messages));
+  EXPECT_EQ(shard.processor().counters().non_finite_updates(), 0u);
+}
+
 TEST(ReplicatedShard, TakesTheStateOfOneThatIsFurtherWithItsDeadLetters) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   ReplicatedShard further(TwoWorkers());

@@ -54,6 +54,18 @@ TEST(SplitUpdate, LeavesWhatAShardWouldRefuseAsItIs) {
   EXPECT_TRUE(SplitUpdate(UpdateOf({1, 2, 3, 4}), {0, 5}).values.empty());
 }
 
+// Or the sum would have values of an update that counts as an empty one.
+TEST(SplitUpdate, LeavesAnUpdateWhoseFiguresAShardWouldRefuseAsItIs) {
+  Gradient message = UpdateOf({1, 2, 3, 4});
+  message.mutable_update()->set_weight_sum(-1);
+  EXPECT_TRUE(SplitUpdate(message, kKeys).values.empty());
+  message = UpdateOf({1, 2, 3, 4});
+  message.mutable_update()->set_train_loss(std::numeric_limits<double>::infinity());
+  const SplitMessage split = SplitUpdate(message, kKeys);
+  EXPECT_TRUE(split.values.empty());
+  EXPECT_EQ(split.rest.SerializeAsString(), message.SerializeAsString());
+}
+
 TEST(SplitUpdate, TakesNothingOutOfOtherMessages) {
   Gradient leave;
   leave.mutable_leave();
