@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "base/big_endian.h"
@@ -31,6 +33,30 @@ Status NotOfThisRound(const Gradient& message) {
                              " for clock " + std::to_string(message.clock()) +
                              " is none of this round: the processes that train together have "
                              "different versions or settings");
+}
+
+// An image is parts, each after its size: one message could not be larger than 2 GiB.
+constexpr size_t kPartOfImageBytes = size_t{64} << 20;
+
+// Empties the part.
+Status AppendPart(MemberImage& part, std::string& bytes) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, SerializeMessage(part));
+  bytes += EncodeBigEndian64(body.size());
+  bytes += body;
+  part.Clear();
+  return absl::OkStatus();
+}
+
+// Takes the first part off `bytes`, which are not empty.
+StatusOr<MemberImage> TakePart(std::string_view& bytes) {
+  const std::optional<uint64_t> size = DecodeBigEndian64(bytes.substr(0, sizeof(uint64_t)));
+  MemberImage part;
+  if (size && *size <= bytes.size() - sizeof(uint64_t) &&
+      ParseMessage(bytes.substr(sizeof(uint64_t), *size), part).ok()) {
+    bytes.remove_prefix(sizeof(uint64_t) + *size);
+    return part;
+  }
+  return absl::DataLossError("the state that another process has sent is damaged");
 }
 
 }  // namespace
@@ -124,40 +150,47 @@ StatusOr<std::vector<Checkpoint::Entry>> ReplicatedShard::Entries() const {
 
 StatusOr<std::string> ReplicatedShard::EncodeImage() const {
   MILLRACE_ASSIGN_OR_RETURN(std::vector<Checkpoint::Entry> entries, Entries());
-  MemberImage image;
+  std::string bytes;
+  MemberImage part;
+  size_t part_bytes = 0;
   for (Checkpoint::Entry& entry : entries) {
-    MemberImage::Entry& added = *image.add_entries();
+    part_bytes += entry.key.size() + entry.value.size();
+    MemberImage::Entry& added = *part.add_entries();
     added.set_key(std::move(entry.key));
     added.set_value(std::move(entry.value));
+    if (part_bytes < kPartOfImageBytes) continue;
+    MILLRACE_RETURN_IF_ERROR(AppendPart(part, bytes));
+    part_bytes = 0;
   }
   for (const Letter& letter : unsaved_) {
-    MemberImage::UnsavedLetter& added = *image.add_dead_letters();
+    MemberImage::UnsavedLetter& added = *part.add_dead_letters();
     added.set_progress(letter.progress);
     added.set_frame(letter.frame);
   }
-  return SerializeMessage(image);
+  MILLRACE_RETURN_IF_ERROR(AppendPart(part, bytes));
+  return bytes;
 }
 
 Status ReplicatedShard::TakeImage(std::string_view bytes) {
-  MemberImage image;
-  if (!ParseMessage(bytes, image).ok()) {
-    return absl::DataLossError("the state that another process has sent is damaged");
-  }
   MemoryByteMap store;
-  WriteBatch batch;
-  for (MemberImage::Entry& entry : *image.mutable_entries()) {
-    batch.Put(std::move(*entry.mutable_key()), std::move(*entry.mutable_value()));
+  std::deque<Letter> letters;
+  while (!bytes.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(MemberImage part, TakePart(bytes));
+    WriteBatch batch;
+    for (MemberImage::Entry& entry : *part.mutable_entries()) {
+      batch.Put(std::move(*entry.mutable_key()), std::move(*entry.mutable_value()));
+    }
+    MILLRACE_RETURN_IF_ERROR(store.Write(batch));
+    for (MemberImage::UnsavedLetter& letter : *part.mutable_dead_letters()) {
+      letters.push_back({letter.progress(), std::move(*letter.mutable_frame())});
+    }
   }
-  MILLRACE_RETURN_IF_ERROR(store.Write(batch));
   auto loaded = std::make_unique<ServerProcessor>(options_, nullptr);
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<ShardState> state,
                             LoadSavedShard(store, options_.shard, *loaded));
   if (!state || ProgressOf(loaded->clocks()) <= progress()) return absl::OkStatus();
   processor_ = std::move(loaded);
-  unsaved_.clear();
-  for (MemberImage::UnsavedLetter& letter : *image.mutable_dead_letters()) {
-    unsaved_.push_back({letter.progress(), std::move(*letter.mutable_frame())});
-  }
+  unsaved_ = std::move(letters);
   CheckpointDurable(durable_);  // the other may not have heard of it
   return absl::OkStatus();
 }

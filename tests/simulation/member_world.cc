@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/big_endian.h"
 #include "messages/members.pb.h"
 #include "stores/memory_byte_map.h"
 #include "tasks/member_task.h"
@@ -165,10 +166,11 @@ class MemberWorld {
       if (error_ == MemberError::kKeepsAnOldState) continue;
       std::string bytes = *state;
       if (error_ == MemberError::kForgetsDeadLetters) {
-        MemberImage image;
-        image.ParseFromString(bytes);
+        MemberImage image;  // one part, after its size
+        image.ParseFromString(bytes.substr(sizeof(uint64_t)));
         image.clear_dead_letters();
-        bytes = image.SerializeAsString();
+        const std::string part = image.SerializeAsString();
+        bytes = EncodeBigEndian64(part.size()) + part;
       }
       if (!Require(member.task->TakeState(bytes), "take state")) return false;
     }

@@ -192,6 +192,9 @@ TEST(ReplicatedShard, KeepsItsStateWhenAnotherIsNotFurther) {
   EXPECT_EQ(shard.TakeImage(before), absl::OkStatus());
   EXPECT_EQ(*shard.EncodeImage(), after);
   EXPECT_TRUE(absl::IsDataLoss(shard.TakeImage("no image")));
+  EXPECT_TRUE(absl::IsDataLoss(shard.TakeImage("short")));
+  EXPECT_TRUE(absl::IsDataLoss(shard.TakeImage(after.substr(0, after.size() - 1))));
+  EXPECT_EQ(*shard.EncodeImage(), after);
   EXPECT_EQ(*shard.EncodeImage(), after);
 }
 
