@@ -161,6 +161,9 @@ class GroupConsumer {
   // partition is revoked, and in Close. The next owner may find an older position, since none is
   // sent during a rebalance.
   virtual void Commit(int32_t partition, const Committed& position) = 0;
+  // Forgets what was given to Commit: neither Poll nor Close sends it any more. For who may have
+  // been replaced: an older position would take the place of a newer one.
+  virtual void DropCommits() = 0;
   // This member has received its assignment from the group or by Read, which may be empty.
   virtual bool is_member() const = 0;
   // Leaves the group, so that others get the partitions at once. Synchronous commits first. Calls

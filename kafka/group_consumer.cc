@@ -85,6 +85,7 @@ class CooperativeGroupConsumer final : public GroupConsumer {
     return kafka_internal::QueryOffsetRange(client_.get(), topic_, partition, timeout);
   }
   void Commit(int32_t partition, const Committed& position) override;
+  void DropCommits() override;
   bool is_member() const override { return was_assigned_; }
   Status Close() override;
 
@@ -424,6 +425,14 @@ void CooperativeGroupConsumer::Commit(int32_t partition, const Committed& positi
   found->second.commit_is_due = true;
   any_commit_is_due_ = true;
   if (std::chrono::steady_clock::now() >= next_commit_) SendCommits();
+}
+
+void CooperativeGroupConsumer::DropCommits() {
+  for (auto& [number, partition] : partitions_) {
+    partition.last_commit.reset();
+    partition.commit_is_due = false;
+  }
+  any_commit_is_due_ = false;
 }
 
 PartitionList CooperativeGroupConsumer::TakeDueCommits() {

@@ -60,7 +60,7 @@ class MemberLoop {
     MILLRACE_RETURN_IF_ERROR(Open());
     Status status = Loop();
     if (job_ended_ || stop_) SaveAtStop();
-    (void)rows_->Close();
+    (void)rows_->Close(status.ok() || absl::IsCancelled(status));
     node_->Leave();
     if (job_ended_) {
       spdlog::info("the job has ended: every worker has left");
@@ -94,7 +94,8 @@ class MemberLoop {
   Status Open() {
     MILLRACE_ASSIGN_OR_RETURN(sender_, RecordSender::Create(config_, "member", {Topic::kMetrics},
                                                             broker_retry_, &wakeup_));
-    MILLRACE_ASSIGN_OR_RETURN(rows_, MemberRows::Create(config_, task_, broker_retry_, &wakeup_));
+    MILLRACE_ASSIGN_OR_RETURN(rows_,
+                              MemberRows::Create(config_, task_, broker_retry_, &wakeup_, [] {}));
     if (config_.worker().has_evaluation_log()) {
       MILLRACE_ASSIGN_OR_RETURN(evaluation_log_,
                                 EvaluationLog::Open(config_.worker().evaluation_log(), true));

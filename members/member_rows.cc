@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "job/kafka_options.h"
-#include "kafka/admin.h"
 #include "kafka/timeouts.h"
 #include "topics/row_codec.h"
 #include "topics/topics.h"
@@ -20,34 +19,38 @@ constexpr size_t kMemberRowsAtOnce = 512;
 
 }  // namespace
 
-MemberRows::MemberRows(const JobConfig& config, MemberTask& task, const BrokerRetry& broker_retry)
+MemberRows::MemberRows(const std::string& job, Clients clients, MemberTask& task,
+                       const BrokerRetry& broker_retry, std::function<void()> on_wait)
     : task_(task),
       broker_retry_(broker_retry),
-      topic_(TopicName(config.name(), Topic::kInputData)) {}
+      on_wait_(std::move(on_wait)),
+      topic_(TopicName(job, Topic::kInputData)),
+      ranges_(std::move(clients.ranges)),
+      rows_(std::move(clients.rows)),
+      trimmer_(std::move(clients.admin)) {
+  SetHandler();
+}
 
 StatusOr<std::unique_ptr<MemberRows>> MemberRows::Create(const JobConfig& config, MemberTask& task,
                                                          const BrokerRetry& broker_retry,
-                                                         Wakeup* wakeup) {
-  std::unique_ptr<MemberRows> rows(new MemberRows(config, task, broker_retry));
+                                                         Wakeup* wakeup,
+                                                         std::function<void()> on_wait) {
   const KafkaOptions kafka = ToKafkaOptions(config);
+  const std::string topic = TopicName(config.name(), Topic::kInputData);
   ConsumerOptions options;
   options.fetch_wait = kFetchWait;
   options.client_id = "member-input";
   options.group_id = config.name() + "-workers";
   options.joins_group = false;
-  options.session_timeout_s = config.worker().session_timeout_s();
   options.stall_timeout_s = config.worker().stall_timeout_s();
   options.read_committed = true;
-  MILLRACE_ASSIGN_OR_RETURN(rows->rows_,
-                            GroupConsumer::Create(kafka, options, rows->topic_, wakeup));
+  Clients clients;
+  MILLRACE_ASSIGN_OR_RETURN(clients.rows, GroupConsumer::Create(kafka, options, topic, wakeup));
   // A client whose connection waits for records answers a question about offsets only after that.
-  MILLRACE_ASSIGN_OR_RETURN(rows->ranges_,
-                            PartitionConsumer::Create(kafka, {}, rows->topic_, nullptr));
-  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KafkaAdmin> admin,
-                            KafkaAdmin::Create(kafka, "member-trim"));
-  rows->trimmer_ = std::make_unique<Trimmer>(std::move(admin));
-  rows->SetHandler();
-  return rows;
+  MILLRACE_ASSIGN_OR_RETURN(clients.ranges, PartitionConsumer::Create(kafka, {}, topic, nullptr));
+  MILLRACE_ASSIGN_OR_RETURN(clients.admin, KafkaAdmin::Create(kafka, "member-trim"));
+  return std::make_unique<MemberRows>(config.name(), std::move(clients), task, broker_retry,
+                                      std::move(on_wait));
 }
 
 void MemberRows::SetHandler() {
@@ -67,9 +70,12 @@ void MemberRows::SetHandler() {
   };
   handler_.on_assigned = [this](int32_t partition,
                                 const std::optional<GroupConsumer::Committed>& committed) {
-    return Start(static_cast<WorkerId>(partition), committed);
+    return OnAssigned(static_cast<WorkerId>(partition), committed);
   };
-  handler_.on_revoked = [](int32_t, bool) { return absl::OkStatus(); };
+  handler_.on_revoked = [this](int32_t partition, bool) {
+    assigned_.erase(static_cast<WorkerId>(partition));
+    return absl::OkStatus();
+  };
 }
 
 void MemberRows::Read(const std::set<WorkerId>& workers) {
@@ -86,23 +92,38 @@ StatusOr<Offset> MemberRows::OnAssigned(WorkerId worker,
   return committed ? committed->offset : Offset(0);
 }
 
+StatusOr<PartitionConsumer::Range> MemberRows::RangeOf(WorkerId worker) {
+  return broker_retry_.Run([&] {
+    on_wait_();
+    return ranges_->QueryRange(static_cast<int32_t>(worker), kBrokerCall);
+  });
+}
+
+Status MemberRows::RowsLost(WorkerId worker, const Status& why) const {
+  if (!absl::IsDataLoss(why)) return why;
+  return absl::DataLossError(topic_ + ", partition " + std::to_string(worker) + " " +
+                             std::string(why.message()) + ". Start a new job (another --job)");
+}
+
 StatusOr<Offset> MemberRows::Start(WorkerId worker,
                                    const std::optional<GroupConsumer::Committed>& committed) {
-  const auto partition = static_cast<int32_t>(worker);
-  MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry_.Run([&] {
-    return ranges_->QueryRange(partition, kBrokerCall);
-  }));
+  MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, RangeOf(worker));
   std::optional<WorkerFeed::Committed> position;
   if (committed) position = {committed->offset, committed->metadata};
   StatusOr<Offset> offset = task_.StartWorker(worker, position, {range.begin, range.end});
-  if (absl::IsDataLoss(offset.status())) {
-    return absl::DataLossError(topic_ + ", partition " + std::to_string(partition) + " " +
-                               std::string(offset.status().message()) +
-                               ". Start a new job (another --job)");
-  }
-  MILLRACE_RETURN_IF_ERROR(offset.status());
+  if (!offset.ok()) return RowsLost(worker, offset.status());
   spdlog::info("worker {}: reads rows from offset {}", worker, *offset);
   return offset;
+}
+
+// Rows were deleted under the reader: by who hosts the worker elsewhere, further on. What is there
+// is read again from its beginning.
+Status MemberRows::StartAgain(WorkerId worker) {
+  MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, RangeOf(worker));
+  const Status gone = task_.feed(worker)->RowsAreGone({range.begin, range.end});
+  if (!gone.ok()) return RowsLost(worker, gone);
+  MILLRACE_ASSIGN_OR_RETURN(const Offset offset, Start(worker, std::nullopt));
+  return rows_->Seek(static_cast<int32_t>(worker), offset);
 }
 
 void MemberRows::HoldOrLetGo(WorkerId worker) {
@@ -119,11 +140,8 @@ StatusOr<size_t> MemberRows::Poll() {
     records_at_once_ = std::clamp<size_t>(
         kMemberRowsAtOnce * events / std::max<size_t>(rows_taken_, 1), 1, kMemberRowsAtOnce);
   }
-  // Rows were deleted under the reader: what is there is read again from its beginning.
   for (const WorkerId worker : std::exchange(deleted_, {})) {
-    if (task_.feed(worker) == nullptr) continue;
-    MILLRACE_ASSIGN_OR_RETURN(const Offset offset, Start(worker, std::nullopt));
-    MILLRACE_RETURN_IF_ERROR(rows_->Seek(static_cast<int32_t>(worker), offset));
+    if (task_.feed(worker) != nullptr) MILLRACE_RETURN_IF_ERROR(StartAgain(worker));
   }
   MILLRACE_RETURN_IF_ERROR(StartWhoIsRead());
   MILLRACE_RETURN_IF_ERROR(task_.Advance());
@@ -152,8 +170,13 @@ void MemberRows::Commit(const std::vector<MemberTask::Positions>& positions) {
     if (const auto found = assigned_.find(each.worker); found != assigned_.end()) {
       found->second = commit;
     }
-    if (each.rows_end) trimmer_->Trim(topic_, partition, *each.rows_end);
+    if (each.rows_end) trimmer_.Trim(topic_, partition, *each.rows_end);
   }
+}
+
+Status MemberRows::Close(bool commits) {
+  if (!commits) rows_->DropCommits();
+  return rows_->Close();
 }
 
 }  // namespace millrace

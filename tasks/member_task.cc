@@ -49,15 +49,32 @@ Status MemberTask::Answer(std::span<const WorkerId> workers) {
   return absl::OkStatus();
 }
 
+// They are committed when a checkpoint that has them is durable, so that it was lost then.
+bool MemberTask::IsBeyondTheState(WorkerId worker,
+                                  const std::optional<WorkerFeed::Committed>& committed) const {
+  if (!committed) return false;
+  const auto position = InputPosition::FromCommit(committed->offset, committed->metadata);
+  return position && position->clock > shard_.processor().clocks().clock(worker);
+}
+
 StatusOr<Offset> MemberTask::StartWorker(WorkerId worker,
                                          const std::optional<WorkerFeed::Committed>& committed,
                                          WorkerFeed::Range rows) {
   MILLRACE_CHECK(Hosts(worker));
+  std::optional<WorkerFeed::Committed> usable = committed;
+  if (IsBeyondTheState(worker, committed)) {
+    if (rows.begin > 0) {
+      return absl::DataLossError(
+          "has committed positions of a later state than the last checkpoint in parameters, and "
+          "rows before them are deleted: the topic parameters has lost checkpoints");
+    }
+    usable.reset();
+  }
   Hosted hosted;
   hosted.task = std::make_unique<WorkerTask>(setup_.worker(worker), setup_.shape, *setup_.model,
                                              setup_.attempt++);
   hosted.feed.emplace(*hosted.task);
-  MILLRACE_ASSIGN_OR_RETURN(const Offset offset, hosted.feed->Assigned(committed, rows, nullptr));
+  MILLRACE_ASSIGN_OR_RETURN(const Offset offset, hosted.feed->Assigned(usable, rows, nullptr));
   hosted.feed->Started(out_);
   out_.clear();  // what it asks is answered from the state
   hosted_.insert_or_assign(worker, std::move(hosted));

@@ -68,7 +68,8 @@ class MemberTask {
   StatusOr<std::set<WorkerId>> Begin(uint32_t position, uint32_t members);
   bool Hosts(WorkerId worker) const { return mine_.contains(worker); }
   // Where the worker reads `input-data`; again, when its rows were deleted (WorkerFeed::Assigned).
-  // REQUIRES Hosts(worker).
+  // A commit of a later state than there is one is ignored: all rows count again; DataLoss when
+  // some of them are deleted. Other errors: WorkerFeed::Assigned's. REQUIRES Hosts(worker).
   StatusOr<Offset> StartWorker(WorkerId worker,
                                const std::optional<WorkerFeed::Committed>& committed,
                                WorkerFeed::Range rows);
@@ -117,6 +118,8 @@ class MemberTask {
     std::optional<SplitMessage> message;  // for the present round
   };
 
+  bool IsBeyondTheState(WorkerId worker,
+                        const std::optional<WorkerFeed::Committed>& committed) const;
   Status AnswerAll();
   Status Answer(std::span<const WorkerId> workers);
   Status AdvanceOne(WorkerId worker, Hosted& hosted);
