@@ -2,9 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include <cstdlib>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "job/kafka_options.h"
 #include "kafka/timeouts.h"
 #include "topics/topics.h"
+#include "worker/stalled_process.h"
 
 namespace millrace {
 namespace {
@@ -21,19 +20,6 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLookForPlanEvery(10);
 constexpr size_t kMostNames = 10;
-
-// Nothing else ends it: its main thread hangs, so it hears of no signal and of no plan. If it hangs
-// in a line of its log, no other line is written either.
-void EndStalled(double seconds) {
-  std::thread([seconds] {
-    spdlog::critical(
-        "the main thread has made no progress for {:.0f} s (--stall-timeout): this process ends "
-        "itself, so that other processes get its logical workers; MasterApp starts it again",
-        seconds);
-  }).detach();
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-  std::_Exit(EXIT_FAILURE);
-}
 
 }  // namespace
 
@@ -113,7 +99,7 @@ Status HostedWorkers::Follow() {
   if (self_ && !watch_) {
     const std::chrono::duration<double> limit(config_.worker().stall_timeout_s());
     watch_.emplace(std::chrono::ceil<std::chrono::milliseconds>(limit),
-                   [limit] { EndStalled(limit.count()); });
+                   [limit] { EndStalledProcess(limit.count()); });
   }
   if (watch_) watch_->Progress();
   if (!has_plan_) MILLRACE_RETURN_IF_ERROR(LookForPlan());
