@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -15,13 +14,12 @@
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "apps/run_setup.h"
+#include "apps/server_paths.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_model.h"
 #include "durability/snapshots/snapshot_reader.h"
 #include "durability/snapshots/snapshot_request.h"
 #include "exports/model_writer.h"
-#include "features/csv_format.h"
-#include "formats/csv_file.h"
 #include "job/job_registry.h"
 #include "job/stop_signal.h"
 #include "server/all_weights.h"
@@ -95,41 +93,6 @@ void SayColumns(const Server& server, const JobFeatures& features) {
                absl::StrJoin(features.spec().classes(), ", "));
 }
 
-// That it can be read and has columns. A pipe can be read only once, and is not touched. (An input
-// that is no good is no wrong usage, which InvalidArgument stands for.)
-Status CheckTestFile(const std::string& path, const CsvFormat& format) {
-  std::error_code ignored;
-  if (path == "-" || std::filesystem::is_fifo(path, ignored)) return absl::OkStatus();
-  CsvFile::Options options;
-  MILLRACE_RETURN_IF_ERROR(ApplyCsvFormat(format, &options));
-  const Status status = CsvFile::Open(path, options).status();
-  return absl::IsInvalidArgument(status) ? absl::FailedPreconditionError(status.message()) : status;
-}
-
-// What is written late, some of it only at the end of the job, has to be known to fail at the
-// start.
-Status CheckPaths(const JobConfig& config) {
-  const Server& server = config.server();
-  if (server.has_snapshot_dir()) MILLRACE_RETURN_IF_ERROR(MakeSnapshotDir(server.snapshot_dir()));
-  MILLRACE_RETURN_IF_ERROR(CheckDataDir(server.data_dir()));
-  // The file to evaluate on is read when the producer has said how.
-  if (server.has_test_file()) {
-    MILLRACE_RETURN_IF_ERROR(CheckTestFile(server.test_file(), config.csv()));
-  }
-  // The process of shard 0 writes these; another one says that it ignores them.
-  const auto& ids = server.server_ids();
-  if (!ids.empty() && std::find(ids.begin(), ids.end(), 0u) == ids.end()) return absl::OkStatus();
-  if (server.has_weights_file()) {
-    MILLRACE_RETURN_IF_ERROR(CheckFolderExists(server.weights_file()));
-  }
-  // A log is not replaced: what is there (/dev/null) is written to.
-  std::error_code ignored;
-  const std::string& log = server.evaluation_log();
-  const bool is_new =
-      !std::filesystem::exists(log, ignored) || std::filesystem::is_directory(log, ignored);
-  return server.has_evaluation_log() && is_new ? CheckFolderExists(log) : absl::OkStatus();
-}
-
 // Writes the model of --from-snapshot, or of a snapshot that the running job is asked for, or of
 // the last one of a job that has ended.
 Status Export(const JobConfig& config, const std::string& folder, const std::atomic<bool>& stop) {
@@ -169,7 +132,7 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
         "WorkerApps (docs/all-reduce.md)");
   }
   RequestSnapshotsOnSignal();
-  MILLRACE_RETURN_IF_ERROR(CheckPaths(config));
+  MILLRACE_RETURN_IF_ERROR(CheckServerPaths(config));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
