@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,8 +13,12 @@
 #include "apps/all_reduce_checks.h"
 #include "apps/config_checks.h"
 #include "apps/run_setup.h"
+#include "apps/server_paths.h"
+#include "apps/version.h"
+#include "base/error_marks.h"
 #include "durability/snapshots/snapshot_files.h"
-#include "server/all_weights.h"
+#include "durability/snapshots/snapshot_model.h"
+#include "durability/snapshots/snapshot_request.h"
 #include "server/server_loop.h"
 #include "tasks/task_options.h"
 #ifdef MILLRACE_HAS_GLOO
@@ -22,6 +27,8 @@
 
 namespace millrace {
 namespace {
+
+using EndOfJob = std::function<Status()>;
 
 // The same defaults as those of a job with servers.
 StatusOr<JobTraining> PublishSettings(const JobFeatures& features, JobRegistry& registry,
@@ -41,39 +48,59 @@ StatusOr<JobTraining> PublishSettings(const JobFeatures& features, JobRegistry& 
   return training;
 }
 
-// What is written at the end has to be known to fail at the start.
-Status CheckPathsOfTheEnd(const Server& server) {
-  if (server.has_snapshot_dir()) MILLRACE_RETURN_IF_ERROR(MakeSnapshotDir(server.snapshot_dir()));
-  if (server.has_weights_file()) {
-    MILLRACE_RETURN_IF_ERROR(CheckFolderExists(server.weights_file()));
-  }
-  std::error_code ignored;
-  if (!server.has_test_file() || std::filesystem::exists(server.test_file(), ignored)) {
-    return absl::OkStatus();
-  }
-  return absl::NotFoundError("--test: there is no file " + server.test_file());
-}
-
 void StayUntilStopped(const std::atomic<bool>& stop) {
   while (!stop) std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
 
-#ifdef MILLRACE_HAS_GLOO
-Status Train(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-             uint64_t generation, int64_t published_ms, const std::atomic<bool>& stop) {
-  const MetricPoint::Setup setup = ServerSetup(config, features, training, published_ms);
+// What a server is given, for the end of the job.
+JobConfig ConfigOfTheEnd(const JobConfig& config) {
   JobConfig at_end = config;
   at_end.mutable_server()->clear_server_ids();
   at_end.mutable_server()->clear_stay();
   at_end.mutable_server()->set_data_dir(config.worker().data_dir() + "/end");
-  const EndJob end_job = [&] {
-    return RunServer(at_end, features, training, generation, setup, stop);
+  return at_end;
+}
+
+// Something that was to be written at the end is not there: the disk was full, say, or the process
+// was killed after it had published the end.
+bool EndIsMissing(const JobConfig& config) {
+  std::error_code ignored;
+  const auto is_missing = [&](const std::string& path) {
+    return !std::filesystem::exists(path, ignored);
   };
-  return RunMember(config, features, training, setup, end_job, stop);
+  const Server& server = config.server();
+  if (server.has_weights_file() && is_missing(server.weights_file())) return true;
+  if (!server.has_snapshot_dir()) return false;
+  const std::string last = SnapshotFolder(config, 0);
+  return is_missing(ManifestPath(last)) || is_missing(SnapshotModelFolder(last));
+}
+
+// Whatever it does it does again, to the same bytes.
+Status RepeatEnd(const EndOfJob& end) {
+  spdlog::info("the job has ended, but not all that is written at its end is there: again");
+  const Status status = end();
+  if (!IsFenced(status)) return status;
+  spdlog::info("another process writes it");
+  return absl::OkStatus();
+}
+
+#ifdef MILLRACE_HAS_GLOO
+Status Train(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
+             const MetricPoint::Setup& setup, const EndOfJob& end, uint64_t generation,
+             JobRegistry& registry, const std::atomic<bool>& stop) {
+  MemberCalls calls;
+  calls.end_job = end;
+  calls.has_ended = [&]() -> StatusOr<bool> {
+    MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry.ReadEnded());
+    return EveryShardEnded(ended, training.shards());
+  };
+  const std::string about = "job " + config.name() + ", whose topics have generation " +
+                            std::to_string(generation) + ", in Millrace " + MillraceVersion();
+  return RunMember(config, features, training, setup, calls, about, stop);
 }
 #else
-Status Train(const JobConfig&, const JobFeatures&, const JobTraining&, uint64_t, int64_t,
-             const std::atomic<bool>&) {
+Status Train(const JobConfig&, const JobFeatures&, const JobTraining&, const MetricPoint::Setup&,
+             const EndOfJob&, uint64_t, JobRegistry&, const std::atomic<bool>&) {
   return absl::UnimplementedError(
       "this WorkerApp was built without Gloo, by which processes train together: install "
       "libgloo-dev, and build it again; or train with servers");
@@ -84,17 +111,25 @@ Status Train(const JobConfig&, const JobFeatures&, const JobTraining&, uint64_t,
 
 Status RunAllReduceWorker(JobConfig config, const JobFeatures& features, JobRegistry& registry,
                           const std::atomic<bool>& stop) {
-  MILLRACE_RETURN_IF_ERROR(CheckPathsOfTheEnd(config.server()));
+  MILLRACE_RETURN_IF_ERROR(CheckServerPaths(ConfigOfTheEnd(config)));
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training,
                             PublishSettings(features, registry, config));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, training.shards(), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry.ReadEnded());
-  if (EveryShardEnded(ended, training.shards())) {
-    spdlog::info("the job has ended: every worker has left");
-  } else {
-    MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry.Generation());
+  MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry.Generation());
+  const JobConfig at_end = ConfigOfTheEnd(config);
+  const MetricPoint::Setup setup =
+      ServerSetup(config, features, training, registry.training_published_ms());
+  const EndOfJob end = [&] {
+    return RunServer(at_end, features, training, generation, setup, stop);
+  };
+  if (!EveryShardEnded(ended, training.shards())) {
     MILLRACE_RETURN_IF_ERROR(
-        Train(config, features, training, generation, registry.training_published_ms(), stop));
+        Train(config, features, training, setup, end, generation, registry, stop));
+  } else if (EndIsMissing(at_end)) {
+    MILLRACE_RETURN_IF_ERROR(RepeatEnd(end));
+  } else {
+    spdlog::info("the job has ended: every worker has left");
   }
   if (config.worker().stay()) StayUntilStopped(stop);
   return absl::OkStatus();

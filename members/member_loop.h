@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <string>
 
 #include "base/status.h"
 #include "messages/job.pb.h"
@@ -15,11 +16,21 @@ namespace millrace {
 // again, if that member dies meanwhile.
 using EndJob = std::function<Status()>;
 
-// Trains until the job has ended, or until `stop`, and then returns Cancelled. Errors: those of the
-// broker and of MasterApp; those of `end_job`; FailedPrecondition: MasterApp takes this process for
-// dead. REQUIRES: CheckAllReduce; config.worker().master_address.
+// What a member asks of its program.
+struct MemberCalls {
+  EndJob end_job;
+  // Whether the job has ended, by its topic. On the thread of RunMember; Unavailable: not known.
+  std::function<StatusOr<bool>()> has_ended;
+};
+
+// Trains until the job has ended, or until `stop`, and then returns Cancelled. `about`: job,
+// generation of its topics and version, in words: who says something else may not train along.
+// Errors: those of the broker and of MasterApp; those of `end_job`, if this member has called it;
+// FailedPrecondition: MasterApp takes this process for dead, or it is of another job than others.
+// The process ends, with exit code 1, when this thread makes no progress for --stall-timeout.
+// REQUIRES: CheckAllReduceConfig; config.worker().master_address.
 Status RunMember(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 const MetricPoint::Setup& setup, const EndJob& end_job,
-                 const std::atomic<bool>& stop);
+                 const MetricPoint::Setup& setup, const MemberCalls& calls,
+                 const std::string& about, const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <random>
 #include <set>
@@ -52,7 +53,7 @@ class GrpcMemberNode final : public MemberNode {
     request.set_instance(instance_);
     request.set_address(options_.address);
     nodes::JoinResponse response;
-    MILLRACE_RETURN_IF_ERROR(Call(&nodes::Nodes::Stub::Join, request, response));
+    MILLRACE_RETURN_IF_ERROR(Call(&nodes::Nodes::Stub::Join, request, response, Awaits("")));
     signs_ = std::thread([this] {
       for (; !ends_; std::this_thread::sleep_for(kSignEvery)) SignAndLookForNewcomers();
     });
@@ -69,7 +70,8 @@ class GrpcMemberNode final : public MemberNode {
     request.set_passing(++passed_);
     request.set_value(value);
     nodes::BarrierResponse response;
-    MILLRACE_RETURN_IF_ERROR(Call(&nodes::Nodes::Stub::Barrier, request, response));
+    MILLRACE_RETURN_IF_ERROR(Call(&nodes::Nodes::Stub::Barrier, request, response,
+                                  Awaits(", and for all members to be there")));
     Gathered gathered;
     gathered.release = response.release();
     for (const nodes::PassedNode& node : response.passed()) {
@@ -83,6 +85,7 @@ class GrpcMemberNode final : public MemberNode {
   }
 
   bool HasNewcomers() const override { return newcomers_; }
+  bool job_has_ended() const override { return job_has_ended_; }
 
   void Leave() override {
     nodes::LeaveRequest request;
@@ -95,12 +98,29 @@ class GrpcMemberNode final : public MemberNode {
   }
 
  private:
-  // Until it is answered: by this master or by the next.
+  using WhileAway = std::function<Status()>;
+
+  // For the thread of the owner: says what is awaited, and ends the waiting when the job has ended.
+  WhileAway Awaits(const std::string& whom) {
+    return [this, whom, reported = std::chrono::steady_clock::now()]() mutable -> Status {
+      options_.on_wait();
+      const auto now = std::chrono::steady_clock::now();
+      if (now - reported < kMasterReportEvery) return absl::OkStatus();
+      reported = now;
+      spdlog::info("waiting for MasterApp at {}{}", options_.master, whom);
+      const StatusOr<bool> ended = options_.has_ended();
+      if (!ended.ok() || !*ended) return absl::OkStatus();  // (the broker may be away, too)
+      job_has_ended_ = true;
+      return absl::OutOfRangeError("the job has ended");
+    };
+  }
+
+  // Until it is answered, by this master or by the next, or until `while_away` has an error; it is
+  // called after each try that was not answered.
   template <typename Request, typename Response>
   Status Call(grpc::Status (nodes::Nodes::Stub::*method)(grpc::ClientContext*, const Request&,
                                                          Response*),
-              const Request& request, Response& response) {
-    auto reported = std::chrono::steady_clock::now();
+              const Request& request, Response& response, const WhileAway& while_away) {
     while (!stop_ && !ends_) {
       grpc::ClientContext context;
       context.set_wait_for_ready(true);
@@ -113,11 +133,7 @@ class GrpcMemberNode final : public MemberNode {
         return {static_cast<absl::StatusCode>(status.error_code()),
                 "MasterApp at " + options_.master + ": " + status.error_message()};
       }
-      const auto now = std::chrono::steady_clock::now();
-      if (now - reported >= kMasterReportEvery) {
-        reported = now;
-        spdlog::info("waiting for MasterApp at {} and for the other members", options_.master);
-      }
+      if (while_away) MILLRACE_RETURN_IF_ERROR(while_away());
       std::this_thread::sleep_for(kCallPause);
     }
     return absl::CancelledError("stopped");
@@ -129,8 +145,8 @@ class GrpcMemberNode final : public MemberNode {
     nodes::SignResponse signed_response;
     nodes::ListResponse list;
     // (If this node is dead the next barrier says so.)
-    if (!Call(&nodes::Nodes::Stub::Sign, sign, signed_response).ok()) return;
-    if (!Call(&nodes::Nodes::Stub::List, nodes::ListRequest(), list).ok()) return;
+    if (!Call(&nodes::Nodes::Stub::Sign, sign, signed_response, nullptr).ok()) return;
+    if (!Call(&nodes::Nodes::Stub::List, nodes::ListRequest(), list, nullptr).ok()) return;
     const std::lock_guard lock(mutex_);
     for (const nodes::Node& node : list.nodes()) {
       const bool lives = node.role() == kMemberRole && node.phase() == nodes::Node::LIVE;
@@ -143,6 +159,7 @@ class GrpcMemberNode final : public MemberNode {
   std::string instance_;
   std::unique_ptr<nodes::Nodes::Stub> stub_;
   uint64_t passed_ = 0;
+  bool job_has_ended_ = false;
   std::mutex mutex_;
   std::set<std::string> members_;  // of the newest world, by instance; guarded by mutex_
   std::atomic<bool> newcomers_ = false;

@@ -31,7 +31,11 @@ StatusOr<std::unique_ptr<StateLog>> StateLog::Open(const JobConfig& config, Wake
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KafkaCheckpointLog> log,
                             KafkaCheckpointLog::Create(config, ShardId(0), stop));
   std::unique_ptr<StateLog> opened(new StateLog(config, std::move(log), wakeup));
-  MILLRACE_RETURN_IF_ERROR(opened->Read(config, stop));
+  const Status read = opened->Read(config, stop);
+  if (absl::IsOutOfRange(read)) {
+    return absl::DataLossError(std::string(read.message()) + ". Start this process again");
+  }
+  MILLRACE_RETURN_IF_ERROR(read);
   return opened;
 }
 

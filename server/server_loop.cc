@@ -77,7 +77,7 @@ class ServerLoop {
     return WithText(saved_at_end_,
                     "the job has ended, but its last snapshot could not be written: " +
                         std::string(saved_at_end_.message()) +
-                        ". Mend that and start this ServerApp again: it writes the snapshot");
+                        ". Mend that and start this program again: it writes the snapshot");
   }
 
  private:

@@ -136,6 +136,13 @@ OutgoingRecord StoppedPoint(const ShardTask& task, const PointSettings& settings
   return Record(point);
 }
 
+OutgoingRecord StoppedPoint(const ServerProcessor& processor, ShardId shard,
+                            uint64_t unsaved_updates, const PointSettings& settings) {
+  MetricPoint point = MakeProgress(processor, shard, unsaved_updates, settings);
+  point.mutable_server()->set_stopped(true);
+  return Record(point);
+}
+
 OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
                                uint64_t rows_rejected, bool last) {
   MetricPoint point;

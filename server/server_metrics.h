@@ -41,6 +41,8 @@ OutgoingRecord StoppedPoint(const ShardTask& task, const PointSettings& settings
                             uint32_t aborted_checkpoints, bool ended,
                             const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);
 // `rows_rejected`: of the test file.
+OutgoingRecord StoppedPoint(const ServerProcessor& processor, ShardId shard,
+                            uint64_t unsaved_updates, const PointSettings& settings);
 OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
                                uint64_t rows_rejected, bool last);
 

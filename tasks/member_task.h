@@ -56,7 +56,9 @@ class MemberTask {
   uint64_t progress() const { return shard_.progress(); }
   bool all_left() const { return shard_.processor().AllLeft(); }
   // ReplicatedShard's.
-  Status LoadIfFurther(const OrderedByteMap& store) { return shard_.LoadIfFurther(store); }
+  StatusOr<uint64_t> LoadIfFurther(const OrderedByteMap& store) {
+    return shard_.LoadIfFurther(store);
+  }
   StatusOr<std::string> EncodeState() const { return shard_.EncodeImage(); }
   Status TakeState(std::string_view bytes) { return shard_.TakeImage(bytes); }
   void CheckpointDurable(uint64_t progress) { shard_.CheckpointDurable(progress); }

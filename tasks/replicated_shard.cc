@@ -120,15 +120,15 @@ StatusOr<std::shared_ptr<const SharedWeights>> ReplicatedShard::WeightsFor(
   return std::make_shared<const SharedWeights>(std::move(message));
 }
 
-Status ReplicatedShard::LoadIfFurther(const OrderedByteMap& store) {
+StatusOr<uint64_t> ReplicatedShard::LoadIfFurther(const OrderedByteMap& store) {
   auto loaded = std::make_unique<ServerProcessor>(options_, nullptr);
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<ShardState> state,
                             LoadSavedShard(store, options_.shard, *loaded));
-  if (!state) return absl::OkStatus();
+  if (!state) return uint64_t{0};
   const uint64_t saved = ProgressOf(loaded->clocks());
   if (saved > progress()) processor_ = std::move(loaded);
   CheckpointDurable(saved);
-  return absl::OkStatus();
+  return saved;
 }
 
 StatusOr<std::vector<Checkpoint::Entry>> ReplicatedShard::Entries() const {

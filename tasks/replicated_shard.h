@@ -47,8 +47,9 @@ class ReplicatedShard {
                                                             const Model& model,
                                                             const WorkerOptions& options) const;
 
-  // Takes the state of a store of checkpoints, if that is further. Errors: LoadSavedShard's.
-  Status LoadIfFurther(const OrderedByteMap& store);
+  // Takes the state of a store of checkpoints, if that is further. Returns the progress of the
+  // store's; 0: it has none. Errors: LoadSavedShard's.
+  StatusOr<uint64_t> LoadIfFurther(const OrderedByteMap& store);
   // All of its state, for another replica, and its taking over, if it is further. DataLoss: it is
   // damaged, or another job's.
   StatusOr<std::string> EncodeImage() const;

@@ -153,7 +153,7 @@ class MemberWorld {
     MemberTask& first = *members_.front().task;
     if (error_ != MemberError::kIgnoresCheckpoints) {
       const uint64_t before = first.progress();
-      if (!Require(first.LoadIfFurther(parameters_), "load")) return false;
+      if (!Require(first.LoadIfFurther(parameters_).status(), "load")) return false;
       if (before == 0 && first.progress() > 0) Count("state from a checkpoint");
     }
     const auto furthest = std::ranges::max_element(
@@ -374,7 +374,7 @@ class MemberWorld {
     const uint64_t progress = any.progress();
     Join();
     MemberTask& later = *members_.back().task;
-    if (!Require(later.LoadIfFurther(parameters_), "load at the end")) return;
+    if (!Require(later.LoadIfFurther(parameters_).status(), "load at the end")) return;
     if (later.progress() != progress) Violate("the end is in no checkpoint");
   }
 
