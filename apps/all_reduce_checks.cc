@@ -70,7 +70,12 @@ Status CheckAllReduceConfig(const JobConfig& config) {
     return absl::InvalidArgumentError("--master-address " + address +
                                       ": a HOST:PORT is needed, 127.0.0.1:50001 say");
   }
-  if (!TrainsByAllReduce(config.training())) return absl::OkStatus();
+  if (!TrainsByAllReduce(config.training())) {
+    if (!config.worker().has_listen_host()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "--listen-host: only WorkerApps that train by all-reduce listen for each other; leave it "
+        "out, or give --distribution-strategy AllReduce");
+  }
   MILLRACE_RETURN_IF_ERROR(CheckHowItLearns(config.training()));
   return CheckServers(config);
 }

@@ -206,6 +206,10 @@ Status CheckStrategy(const JobConfig& config, const Flags& flags) {
   if (flags.master_address.empty()) {
     return wrong("WorkerApps find each other by MasterApp; give --master-address HOST:PORT");
   }
+  if (flags.master_address.starts_with("0.0.0.0:") || flags.master_address.starts_with("[::]:")) {
+    return wrong("WorkerApps connect to --master-address " + flags.master_address +
+                 ", which is no host: give an address of this machine that they reach");
+  }
   return absl::OkStatus();
 }
 

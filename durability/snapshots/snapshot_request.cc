@@ -233,6 +233,12 @@ StatusOr<std::string> AskForSnapshot(const JobConfig& config, const std::atomic<
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, *registry));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, registry->ReadTraining());
+  if (training && training->training().distribution_strategy() == Training::ALL_REDUCE) {
+    return absl::FailedPreconditionError(
+        "job " + config.name() +
+        " trains by all-reduce: it takes no snapshot but that of its end (docs/all-reduce.md)");
+  }
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<RecordSender> sender,
       RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, broker_retry, nullptr));

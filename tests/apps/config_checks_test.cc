@@ -150,6 +150,17 @@ TEST(ValidateConfig, RefusesWhatCannotBeTrainedByAllReduceWithTheRemedy) {
   }
 }
 
+TEST(ValidateConfig, RefusesAHostToListenAtWhereNobodyListens) {
+  JobConfig config;
+  config.set_name("job");
+  config.mutable_worker()->set_listen_host("10.0.0.1");
+  const Status status = ValidateConfig(config);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--listen-host"));
+  config.mutable_training()->set_distribution_strategy(Training::ALL_REDUCE);
+  EXPECT_EQ(ValidateConfig(config), absl::OkStatus());
+}
+
 TEST(CheckAllReduceFeatures, RefusesAModelWithEmbeddingRows) {
   JobFeatures features = GoodFeatures();
   Training training;

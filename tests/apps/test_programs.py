@@ -172,6 +172,7 @@ class Programs(unittest.TestCase):
                             ((*address, "--server-processes", "1"), "leave out --server-processes"),
                             ((*address, "--worker-command", "true"), "--worker-command runs another program"),
                             ((*address, "--launcher", "kubernetes"), "leave out --launcher kubernetes"),
+                            (("--master-address", "0.0.0.0:1"), "which is no host"),
                             ((*address, "--shards", "2"), "leave out --shards")]:  # fmt: skip
             result = run("MasterApp", "--brokers", self.nobody, "--job", "j", "--distribution-strategy", "AllReduce",
                          *words)  # fmt: skip
