@@ -11,15 +11,22 @@ namespace millrace::simulation {
 namespace {
 
 constexpr std::string_view kHappensToMembers[] = {
+    "a commit is lost",
+    "a world fails before its members hear of a checkpoint",
+    "a zombie commits an old position",
+    "all are stopped",
     "all die",
+    "all die, and parameters are lost",
     "checkpoint",
     "dies between rounds",
     "dies in a round",
     "joins",
+    "member 0 dies in the end of the job",
     "member 0 dies and tells nobody of its checkpoint",
     "state for a newcomer",
     "state from a checkpoint",
     "state of a round that failed",
+    "the coordinator answers late",
     "worker starts at a commit",
     "world of 1",
     "world of 2",

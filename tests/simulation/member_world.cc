@@ -80,6 +80,7 @@ class MemberWorld {
 
   SeedOutcome Run() {
     const bool calm = random_.Chance(0.1);
+    trims_ = random_.Chance(0.8);
     for (uint64_t i = random_.Between(1, 4); i > 0; --i) Join();
     for (int worlds = 0; violation_.empty() && !ended_; ++worlds) {
       may_fail_ = !calm && worlds < 60;
@@ -95,6 +96,7 @@ class MemberWorld {
   struct Member {
     std::unique_ptr<MemberTask> task;
     std::map<WorkerId, Offset> reads;  // of the workers that it reads
+    std::set<WorkerId> waits;          // of those whose positions the coordinator has not told yet
   };
   // By member 0 of a world, who may die before the others know that it is written.
   struct Written {
@@ -119,7 +121,7 @@ class MemberWorld {
     setup.shape = scenario_.shape();
     setup.model = model_.get();
     setup.attempt = next_attempt_ += 1'000'000;
-    members_.push_back({std::make_unique<MemberTask>(std::move(setup)), {}});
+    members_.push_back({std::make_unique<MemberTask>(std::move(setup)), {}, {}});
   }
 
   void Die(size_t member) { members_.erase(members_.begin() + static_cast<ptrdiff_t>(member)); }
@@ -139,8 +141,9 @@ class MemberWorld {
       const StatusOr<std::set<WorkerId>> mine = member.task->Begin(i, size);
       if (!Require(mine.status(), "begin")) return;
       std::erase_if(member.reads, [&](const auto& read) { return !mine->contains(read.first); });
+      member.waits.clear();
       for (const WorkerId worker : *mine) {
-        if (!member.reads.contains(worker) && !StartWorker(member, worker)) return;
+        if (!member.reads.contains(worker)) member.waits.insert(worker);
       }
     }
     for (int exchanges = 0; violation_.empty(); ++exchanges) {
@@ -153,7 +156,9 @@ class MemberWorld {
     MemberTask& first = *members_.front().task;
     if (error_ != MemberError::kIgnoresCheckpoints) {
       const uint64_t before = first.progress();
-      if (!Require(first.LoadIfFurther(parameters_).status(), "load")) return false;
+      const StatusOr<uint64_t> saved = first.LoadIfFurther(*parameters_);
+      if (!Require(saved.status(), "load")) return false;
+      durable_ = *saved;
       if (before == 0 && first.progress() > 0) Count("state from a checkpoint");
     }
     const auto furthest = std::ranges::max_element(
@@ -193,7 +198,20 @@ class MemberWorld {
 
   Offset EndOf(WorkerId worker) const { return static_cast<Offset>(input_[worker].size()); }
 
+  bool StartSome(Member& member) {
+    for (const WorkerId worker : std::set<WorkerId>(member.waits)) {
+      if (Happens(0.3)) {
+        Count("the coordinator answers late");
+        continue;
+      }
+      member.waits.erase(worker);
+      if (!StartWorker(member, worker)) return false;
+    }
+    return true;
+  }
+
   void ReadSome(Member& member) {
+    if (!StartSome(member)) return;
     for (auto& [worker, next] : member.reads) {
       WorkerFeed* const feed = member.task->feed(worker);
       if (feed == nullptr) continue;
@@ -220,12 +238,8 @@ class MemberWorld {
     std::vector<MemberNews> news;
     for (Member& member : members_) news.push_back(member.task->News());
     if (!FollowMemberZero()) return false;
-    if (members_.front().task->all_left()) return !EndIfSaved();
-    if (Happens(0.01)) {
-      Count("all die");
-      members_.clear();
-      return false;
-    }
+    if (members_.front().task->all_left()) return !Ends();
+    if (HappensToAll()) return false;
     if (Happens(0.02) && members_.size() < 5) {
       Count("joins");
       Join();
@@ -240,6 +254,29 @@ class MemberWorld {
         members_.front().task->ReadRound(news);
     if (!Require(round.status(), "round")) return false;
     return !*round || FinishRound(news, Sum(**round));
+  }
+
+  // Returns whether it does.
+  bool HappensToAll() {
+    if (Happens(0.01)) {
+      Count("all die");
+      members_.clear();
+      return true;
+    }
+    if (Happens(0.01)) {
+      Count("all are stopped");
+      SaveAtStop();
+      members_.clear();
+      return true;
+    }
+    if (!trims_ && Happens(0.01)) {
+      Count("all die, and parameters are lost");
+      members_.clear();
+      parameters_.emplace();
+      letters_.clear();
+      return true;
+    }
+    return false;
   }
 
   bool Happens(double probability) { return may_fail_ && random_.Chance(probability); }
@@ -278,7 +315,15 @@ class MemberWorld {
 
   // Returns whether the world goes on.
   bool FollowMemberZero() {
-    if (writing_ && random_.Chance(0.3)) Write();
+    SendCommits();
+    if (writing_ && random_.Chance(0.3)) {
+      Write();
+      if (Happens(0.1)) {
+        Count("a world fails before its members hear of a checkpoint");
+        Die(random_.Below(members_.size()));
+        return false;
+      }
+    }
     if (durable_ > 0) {
       for (Member& member : members_) {
         member.task->CheckpointDurable(durable_);
@@ -303,12 +348,23 @@ class MemberWorld {
     return false;
   }
 
+  // By member 0, before it ends; the others have noted no positions.
+  void SaveAtStop() {
+    if (writing_) Write();
+    const MemberTask& zero = *members_.front().task;
+    if (zero.progress() <= durable_) return;
+    StatusOr<Checkpoint> checkpoint = zero.shard().MakeCheckpoint();
+    if (!Require(checkpoint.status(), "checkpoint at a stop")) return;
+    writing_ = {*std::move(checkpoint), zero.progress()};
+    Write();
+  }
+
   void Write() {
     WriteBatch batch;
     for (const Checkpoint::Entry& entry : writing_->checkpoint.entries) {
       batch.Put(entry.key, entry.value);
     }
-    Require(parameters_.Write(batch), "parameters");
+    Require(parameters_->Write(batch), "parameters");
     for (const std::string& letter : writing_->checkpoint.dead_letters) {
       if (!letters_.insert(letter).second) repeated_letters_ = true;
     }
@@ -319,16 +375,40 @@ class MemberWorld {
 
   void Commit(const std::vector<MemberTask::Positions>& positions) {
     for (const MemberTask::Positions& each : positions) {
-      committed_[each.worker] = {each.commit.offset, each.commit.Metadata()};
-      if (each.rows_end && random_.Chance(0.7)) {
+      commits_.push_back({each.worker, {each.commit.offset, each.commit.Metadata()}});
+      if (trims_ && each.rows_end && random_.Chance(0.7)) {
         begin_[each.worker] = std::max(begin_[each.worker], *each.rows_end);
       }
     }
   }
 
-  bool EndIfSaved() {
-    ended_ = durable_ == members_.front().task->progress();
-    return ended_;
+  // What members have committed arrives late; or again, from one that others take for dead.
+  void SendCommits() {
+    for (const auto& [worker, commit] : commits_) {
+      if (Happens(0.3)) {
+        Count("a commit is lost");
+        continue;
+      }
+      committed_[worker] = commit;
+      all_commits_.push_back({worker, commit});
+    }
+    commits_.clear();
+    if (all_commits_.empty() || !Happens(0.05)) return;
+    Count("a zombie commits an old position");
+    const auto& [worker, commit] = all_commits_[random_.Below(all_commits_.size())];
+    committed_[worker] = commit;
+  }
+
+  // Returns whether the job, or this world, does.
+  bool Ends() {
+    if (durable_ != members_.front().task->progress()) return false;
+    if (Happens(0.3)) {
+      Count("member 0 dies in the end of the job");
+      Die(0);
+      return true;
+    }
+    ended_ = true;
+    return true;
   }
 
   // ---- what must be true ----
@@ -374,7 +454,7 @@ class MemberWorld {
     const uint64_t progress = any.progress();
     Join();
     MemberTask& later = *members_.back().task;
-    if (!Require(later.LoadIfFurther(parameters_).status(), "load at the end")) return;
+    if (!Require(later.LoadIfFurther(*parameters_).status(), "load at the end")) return;
     if (later.progress() != progress) Violate("the end is in no checkpoint");
   }
 
@@ -390,7 +470,9 @@ class MemberWorld {
   std::vector<std::vector<InputRecordOf>> input_;
   std::map<WorkerId, Offset> begin_;  // of what is not deleted
   std::map<WorkerId, Commits> committed_;
-  MemoryByteMap parameters_;
+  std::vector<std::pair<WorkerId, Commits>> commits_;  // not sent yet
+  std::vector<std::pair<WorkerId, Commits>> all_commits_;
+  std::optional<MemoryByteMap> parameters_{std::in_place};
   std::set<std::string> letters_;
   bool repeated_letters_ = false;
   std::vector<Member> members_;  // by position
@@ -398,6 +480,7 @@ class MemberWorld {
   std::optional<Written> writing_;
   uint64_t durable_ = 0;  // as member 0 of this world knows
   bool may_fail_ = true;
+  bool trims_ = true;  // deletes rows that nobody needs
   bool ended_ = false;
   std::string violation_;
   std::map<std::string, uint64_t> coverage_;
