@@ -17,7 +17,8 @@ Status CannotUseSaved(ShardId shard, const Status& reason) {
                     ": its saved state cannot be used: " + std::string(reason.message()) +
                     ". Move the data folder of its server away and start that server again: the "
                     "shard is restored from a replica or from the topic parameters. If that fails, "
-                    "start a new job (another --job)");
+                    "or if the job trains by all-reduce and has no servers, start a new job "
+                    "(another --job)");
 }
 
 }  // namespace
