@@ -97,6 +97,12 @@ class OwnWorkers(test_master.OnABroker):
         for figure in ("rows_trained", "rounds", "updates", "progressive"):
             self.assertEqual(ours[figure], theirs[figure], figure)
         self.assertEqual(len(list((self.path / "snapshots").glob("*/model"))), 1)
+        # A WorkerApp that starts after the end writes what is missing of it.
+        members.weights.unlink()
+        file = sorted((members.run_dir / "config").glob("worker-*.textproto"))[-1]
+        late = [topology.PROGRAMS / "WorkerApp", "--config", file, "--data-dir", members.folder / "late"]
+        subprocess.run(late, check=True, timeout=PATIENCE, stderr=subprocess.DEVNULL)
+        self.assertEqual(members.weights.read_bytes(), servers.weights.read_bytes())
 
     def test_learn_online_without_servers(self):
         job = self.members("online", 2000, training=["--update", "online"]).start()
