@@ -330,16 +330,9 @@ class MemberLoop {
   }
 
   Status FollowMemberZero(World& world, const MemberNews& zero) {
-    if (zero.begins_checkpoint()) {
-      task_.NotePositions();
-      if (world.position() == 0) {
-        MILLRACE_ASSIGN_OR_RETURN(Checkpoint checkpoint, task_.shard().MakeCheckpoint());
-        log_->Begin(std::move(checkpoint), task_.progress(), std::chrono::steady_clock::now());
-      }
-    }
-    if (zero.durable() > 0) {
-      task_.CheckpointDurable(zero.durable());
-      rows_->Commit(task_.TakePositions(zero.durable()));
+    rows_->Commit(task_.FollowCheckpoints(zero));
+    if (zero.begins_checkpoint() && world.position() == 0) {
+      MILLRACE_RETURN_IF_ERROR(BeginCheckpoint());
     }
     job_ended_ = zero.job_ended();
     if (!zero.end_error().empty() && world.position() != 0) {
@@ -351,6 +344,12 @@ class MemberLoop {
     const bool begins_end =
         world.position() == 0 && task_.all_left() && !ends_ && log_ && durable_ == task_.progress();
     if (begins_end) BeginEnd();
+    return absl::OkStatus();
+  }
+
+  Status BeginCheckpoint() {
+    MILLRACE_ASSIGN_OR_RETURN(Checkpoint checkpoint, task_.MakeCheckpoint());
+    log_->Begin(std::move(checkpoint), task_.progress(), std::chrono::steady_clock::now());
     return absl::OkStatus();
   }
 
@@ -391,13 +390,12 @@ class MemberLoop {
     Status status = durable.status();
     if (status.ok() && task_.progress() <= durable_) return;
     if (status.ok()) {
-      StatusOr<Checkpoint> checkpoint = task_.shard().MakeCheckpoint();
-      status = checkpoint.status();
-      if (status.ok()) {
-        log_->Begin(*std::move(checkpoint), task_.progress(), std::chrono::steady_clock::now());
-        durable = log_->Wait();
-        status = durable.status();
-      }
+      task_.CheckpointDurable(durable_);
+      status = BeginCheckpoint();
+    }
+    if (status.ok()) {
+      durable = log_->Wait();
+      status = durable.status();
     }
     if (status.ok() && *durable) durable_ = **durable;
     if (task_.progress() <= durable_) return;

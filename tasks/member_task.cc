@@ -197,6 +197,17 @@ void MemberTask::DropWhoHasLeft() {
   std::erase_if(hosted_, [&](const auto& entry) { return clocks.left(entry.first); });
 }
 
+// In this order: a checkpoint that begins has nothing that the durable one has written for good.
+std::vector<MemberTask::Positions> MemberTask::FollowCheckpoints(const MemberNews& zero) {
+  std::vector<Positions> durable;
+  if (zero.durable() > 0) {
+    CheckpointDurable(zero.durable());
+    durable = TakePositions(zero.durable());
+  }
+  if (zero.begins_checkpoint()) NotePositions();
+  return durable;
+}
+
 void MemberTask::NotePositions() {
   noted_ = progress();
   positions_.clear();

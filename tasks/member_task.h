@@ -35,8 +35,8 @@ namespace millrace {
 //
 // A member that learns that another has died begins with the next world. What its workers have
 // computed for the present round stays, and is the round's contribution again if it hosts them
-// still. Where workers read from after the death of all: positions in `input-data` that were noted
-// when a checkpoint began (NotePositions) and are committed when it is durable (TakePositions).
+// still. Where workers read from after the death of all: positions in `input-data` that are noted
+// when a checkpoint begins, and are committed when it is durable (FollowCheckpoints).
 // Not thread-safe; no call blocks.
 class MemberTask {
  public:
@@ -61,6 +61,7 @@ class MemberTask {
   }
   StatusOr<std::string> EncodeState() const { return shard_.EncodeImage(); }
   Status TakeState(std::string_view bytes) { return shard_.TakeImage(bytes); }
+  // A checkpoint with this progress is durable.
   void CheckpointDurable(uint64_t progress) { shard_.CheckpointDurable(progress); }
 
   // ---- a world ----
@@ -101,14 +102,19 @@ class MemberTask {
 
   // ---- what survives all members ----
 
-  void NotePositions();
-  // Those that were noted with a state of this progress or less, once.
   struct Positions {
     WorkerId worker = 0;
     InputPosition commit;
     std::optional<Offset> rows_end;  // `input-data` may be deleted before
   };
+  // What member 0 says of checkpoints, in each exchange: forgets what the durable one has, and
+  // notes positions for one that begins. Returns the positions that belong to the durable one,
+  // once: they are to be committed.
+  std::vector<Positions> FollowCheckpoints(const MemberNews& zero);
+  // Those that were noted with a state of this progress or less, once.
   std::vector<Positions> TakePositions(uint64_t durable_progress);
+  // By member 0, of the state that it has after FollowCheckpoints. ReplicatedShard's.
+  StatusOr<Checkpoint> MakeCheckpoint() const { return shard_.MakeCheckpoint(); }
 
   // Evaluations of batches since the last call, if the options ask for them.
   std::vector<std::pair<WorkerId, WorkerOutput::Evaluation>> TakeEvaluations();
@@ -127,6 +133,7 @@ class MemberTask {
   Status AdvanceOne(WorkerId worker, Hosted& hosted);
   // Keeps the update or leave among what the task has sent.
   Status KeepMessage(WorkerId worker, Hosted& hosted);
+  void NotePositions();
   void DropWhoHasLeft();
 
   Setup setup_;

@@ -324,21 +324,18 @@ class MemberWorld {
         return false;
       }
     }
-    if (durable_ > 0) {
-      for (Member& member : members_) {
-        member.task->CheckpointDurable(durable_);
-        Commit(member.task->TakePositions(durable_));
-      }
-    }
     MemberTask& zero = *members_.front().task;
     const bool begins =
         !writing_ && zero.progress() > durable_ && (random_.Chance(0.2) || zero.all_left());
-    if (!begins) return true;
+    MemberNews news;
+    news.set_durable(durable_);
+    news.set_begins_checkpoint(begins);
     for (Member& member : members_) {
-      member.task->NotePositions();
+      Commit(member.task->FollowCheckpoints(news));
       if (error_ == MemberError::kCommitsTooEarly) Commit(member.task->TakePositions(UINT64_MAX));
     }
-    StatusOr<Checkpoint> checkpoint = zero.shard().MakeCheckpoint();
+    if (!begins) return true;
+    StatusOr<Checkpoint> checkpoint = zero.MakeCheckpoint();
     if (!Require(checkpoint.status(), "checkpoint")) return false;
     writing_ = {*std::move(checkpoint), zero.progress()};
     if (!Happens(0.1)) return true;
@@ -351,9 +348,10 @@ class MemberWorld {
   // By member 0, before it ends; the others have noted no positions.
   void SaveAtStop() {
     if (writing_) Write();
-    const MemberTask& zero = *members_.front().task;
+    MemberTask& zero = *members_.front().task;
     if (zero.progress() <= durable_) return;
-    StatusOr<Checkpoint> checkpoint = zero.shard().MakeCheckpoint();
+    zero.CheckpointDurable(durable_);
+    StatusOr<Checkpoint> checkpoint = zero.MakeCheckpoint();
     if (!Require(checkpoint.status(), "checkpoint at a stop")) return;
     writing_ = {*std::move(checkpoint), zero.progress()};
     Write();
