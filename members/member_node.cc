@@ -128,6 +128,7 @@ class GrpcMemberNode final : public MemberNode {
       const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
       if (status.ok()) return absl::OkStatus();
       const bool is_away = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                           status.error_code() == grpc::StatusCode::CANCELLED ||  // it ends
                            status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
       if (!is_away) {
         return {static_cast<absl::StatusCode>(status.error_code()),
