@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -179,6 +180,17 @@ class MemberRowsTest : public testing::Test {
     ASSERT_TRUE(events.ok()) << events.status();
   }
 
+  void FinishARound() {
+    auto round = task_.ReadRound(std::vector{task_.News()});
+    ASSERT_TRUE(round.ok() && *round);
+    std::vector<float> sum(task_.value_count());
+    for (const WorkerId worker : (*round)->summed) {
+      const std::span<const float> values = task_.ValuesOf(worker);
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+    }
+    ASSERT_TRUE(task_.FinishRound(**std::move(round), sum).ok());
+  }
+
   void CommitOneRow() {
     const MemberTask::Positions position = {0, {1, 1, 1}, std::nullopt};
     rows_->Commit({position});
@@ -267,6 +279,32 @@ TEST_F(MemberRowsTest, CommitsOfALaterStateThanThereIsAreAnErrorWhenRowsWereDele
   Begin(0, 1);
   const Status status = rows_->Poll().status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+}
+
+TEST_F(MemberRowsTest, AWorkerThatWasLetGoAndComesBackWaitsForTheCoordinator) {
+  Begin(0, 1);
+  Poll();
+  Begin(1, 3);
+  Poll();
+  topic_.coordinator_is_away = true;
+  Begin(0, 1);
+  Poll();
+  EXPECT_EQ(task_.feed(0), nullptr);
+  topic_.coordinator_is_away = false;
+  Poll();
+  Poll();
+  EXPECT_TRUE(task_.ready());
+}
+
+TEST_F(MemberRowsTest, PositionsOfADurableCheckpointAreCommittedThoughTheNextOneBegins) {
+  Begin(0, 1);
+  Poll();
+  MemberNews zero;
+  zero.set_begins_checkpoint(true);
+  EXPECT_TRUE(task_.FollowCheckpoints(zero).empty());
+  FinishARound();
+  zero.set_durable(1);
+  EXPECT_EQ(task_.FollowCheckpoints(zero).size(), kRowWorkers);
 }
 
 TEST_F(MemberRowsTest, AMemberThatIsTakenForDeadCommitsNothingWhenItCloses) {
