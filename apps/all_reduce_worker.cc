@@ -78,7 +78,7 @@ bool EndIsMissing(const JobConfig& config) {
 // Whatever it does it does again, to the same bytes.
 Status RepeatEnd(const EndOfJob& end) {
   spdlog::info("the job has ended, but not all that is written at its end is there: again");
-  const Status status = end();
+  Status status = end();
   if (!IsFenced(status)) return status;
   spdlog::info("another process writes it");
   return absl::OkStatus();

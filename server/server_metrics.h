@@ -40,9 +40,10 @@ OutgoingRecord ProgressPoint(const ServerProcessor& processor, ShardId shard,
 OutgoingRecord StoppedPoint(const ShardTask& task, const PointSettings& settings,
                             uint32_t aborted_checkpoints, bool ended,
                             const std::optional<MetricPoint::ServerProgress::Recovery>& recovery);
-// `rows_rejected`: of the test file.
+// Of a job without servers, whose checkpoints member 0 makes.
 OutgoingRecord StoppedPoint(const ServerProcessor& processor, ShardId shard,
                             uint64_t unsaved_updates, const PointSettings& settings);
+// `rows_rejected`: of the test file.
 OutgoingRecord EvaluationPoint(ShardId shard, Clock clock, const EvaluationFigures& figures,
                                uint64_t rows_rejected, bool last);
 

@@ -195,7 +195,6 @@ TEST(ReplicatedShard, KeepsItsStateWhenAnotherIsNotFurther) {
   EXPECT_TRUE(absl::IsDataLoss(shard.TakeImage("short")));
   EXPECT_TRUE(absl::IsDataLoss(shard.TakeImage(after.substr(0, after.size() - 1))));
   EXPECT_EQ(*shard.EncodeImage(), after);
-  EXPECT_EQ(*shard.EncodeImage(), after);
 }
 
 TEST(ReplicatedShard, GoesOnFromTheLastCheckpoint) {
