@@ -162,6 +162,7 @@ void JobFollower::Make(JobReader& reader) {
     const std::lock_guard lock(mutex_);
     is_first = model_ == nullptr;
     model_ = std::move(model);
+    newer_ = absl::OkStatus();  // with the model: who sees it may ask at once
   }
   probe_->NoteModel(reader.sent_ms());
   if (is_first) {
