@@ -24,7 +24,8 @@ Status CheckMessageSize(uint32_t member, uint64_t size) {
                                 std::to_string(size) + " bytes: it is no member, or damaged");
 }
 
-// A number of each member, by position.
+}  // namespace
+
 StatusOr<std::vector<uint64_t>> GatherNumbers(World& world, uint64_t tag, uint64_t own) {
   const uint32_t self = world.position();
   std::vector<uint64_t> numbers(world.size(), own);
@@ -38,8 +39,6 @@ StatusOr<std::vector<uint64_t>> GatherNumbers(World& world, uint64_t tag, uint64
   MILLRACE_RETURN_IF_ERROR(told.WaitSent());
   return numbers;
 }
-
-}  // namespace
 
 StatusOr<std::vector<std::string>> AllGather(World& world, std::string_view own) {
   const uint32_t self = world.position();

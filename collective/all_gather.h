@@ -17,6 +17,10 @@ namespace millrace {
 // More than this nobody sends: a larger number was damaged, or comes from a stranger.
 inline constexpr uint64_t kMostExchangedBytes = uint64_t{1} << 34;
 
+// A number of each member, by position; all members call it. `tag`: of World::NextTag. Errors are
+// AllGather's.
+StatusOr<std::vector<uint64_t>> GatherNumbers(World& world, uint64_t tag, uint64_t own);
+
 // What each member says, by position. All members call it. Unavailable: a member has died or was
 // too slow, and the world is of no use any more; others may have got everything.
 StatusOr<std::vector<std::string>> AllGather(World& world, std::string_view own);
