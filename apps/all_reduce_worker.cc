@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "apps/all_reduce_checks.h"
-#include "apps/config_checks.h"
+#include "apps/publish_settings.h"
 #include "apps/run_setup.h"
 #include "apps/server_paths.h"
 #include "apps/version.h"
@@ -31,21 +31,12 @@ namespace {
 using EndOfJob = std::function<Status()>;
 
 // The same defaults as those of a job with servers.
-StatusOr<JobTraining> PublishSettings(const JobFeatures& features, JobRegistry& registry,
-                                      JobConfig& config) {
+Status SetSettings(const JobFeatures& features, JobRegistry& registry, JobConfig& config) {
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, registry.ReadTraining());
   if (begun) SetDefaultsAsBegun(begun->training(), *config.mutable_training());
   SetDefaults(*config.mutable_training());
   MILLRACE_RETURN_IF_ERROR(CheckModel(features, config.training()));
-  MILLRACE_RETURN_IF_ERROR(CheckAllReduceFeatures(features, config.training()));
-  JobTraining training;
-  training.set_epoch(config.epoch());
-  training.set_shards(config.shards());
-  *training.mutable_training() = config.training();
-  training.set_dead_letter_reasons_only(config.server().dead_letter_reasons_only());
-  MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
-  MILLRACE_RETURN_IF_ERROR(registry.PublishTraining(training));
-  return training;
+  return CheckAllReduceFeatures(features, config.training());
 }
 
 void StayUntilStopped(const std::atomic<bool>& stop) {
@@ -112,8 +103,9 @@ Status Train(const JobConfig&, const JobFeatures&, const JobTraining&, const Met
 Status RunAllReduceWorker(JobConfig config, const JobFeatures& features, JobRegistry& registry,
                           const std::atomic<bool>& stop) {
   MILLRACE_RETURN_IF_ERROR(CheckServerPaths(ConfigOfTheEnd(config)));
+  MILLRACE_RETURN_IF_ERROR(SetSettings(features, registry, config));
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training,
-                            PublishSettings(features, registry, config));
+                            PublishSettings(config, features, "", registry));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, training.shards(), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry.ReadEnded());
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry.Generation());

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_join.h"
 #include "apps/all_reduce_checks.h"
-#include "apps/config_checks.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
+#include "apps/publish_settings.h"
 #include "apps/run_setup.h"
 #include "apps/server_paths.h"
 #include "durability/snapshots/snapshot_files.h"
@@ -144,22 +144,12 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
   MILLRACE_RETURN_IF_ERROR(CheckModel(features, config.training()));
   SayColumns(config.server(), features);
-  JobTraining training;
-  if (begun) training.set_start(begun->start());
+  std::string start = begun ? begun->start() : "";
   if (snapshot) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::string start, StartOf(config, features, *snapshot));
-    training.set_start(start);
+    MILLRACE_ASSIGN_OR_RETURN(start, StartOf(config, features, *snapshot));
   }
-  training.set_epoch(config.epoch());
-  training.set_shards(config.shards());
-  *training.mutable_training() = config.training();
-  training.set_dead_letter_reasons_only(config.server().dead_letter_reasons_only());
-  MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
-  MILLRACE_RETURN_IF_ERROR(registry->PublishTraining(training));
-  const std::string small_buffer = SmallBufferText(features, config.training());
-  if (!small_buffer.empty()) spdlog::warn("{}", small_buffer);
-  const std::string many_weights = ManyWeightsText(features, config.training());
-  if (!many_weights.empty()) spdlog::warn("{}", many_weights);
+  MILLRACE_ASSIGN_OR_RETURN(const JobTraining training,
+                            PublishSettings(config, features, start, *registry));
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry->Generation());
   return RunServer(config, features, training, generation,
                    ServerSetup(config, features, training, registry->training_published_ms()),

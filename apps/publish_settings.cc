@@ -1,0 +1,27 @@
+#include "apps/publish_settings.h"
+
+#include <spdlog/spdlog.h>
+
+#include "apps/config_checks.h"
+#include "tasks/task_options.h"
+
+namespace millrace {
+
+StatusOr<JobTraining> PublishSettings(const JobConfig& config, const JobFeatures& features,
+                                      const std::string& start, JobRegistry& registry) {
+  JobTraining training;
+  if (!start.empty()) training.set_start(start);
+  training.set_epoch(config.epoch());
+  training.set_shards(config.shards());
+  *training.mutable_training() = config.training();
+  training.set_dead_letter_reasons_only(config.server().dead_letter_reasons_only());
+  MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
+  MILLRACE_RETURN_IF_ERROR(registry.PublishTraining(training));
+  for (const std::string& warning : {SmallBufferText(features, config.training()),
+                                     ManyWeightsText(features, config.training())}) {
+    if (!warning.empty()) spdlog::warn("{}", warning);
+  }
+  return training;
+}
+
+}  // namespace millrace
