@@ -72,7 +72,7 @@ class ChunkJoiner {
     bool operator==(const Partial&) const = default;
   };
 
-  explicit ChunkJoiner(const ChunkLimits& limits = {}) : limits_(limits) {}
+  explicit ChunkJoiner(ChunkLimits limits = {}) : limits_(limits) {}
 
   // The message when `frame` completes it (or is not a chunk); empty when chunks are missing. A
   // chunk out of order is dropped (the sender repeats the message from chunk 0). ResourceExhausted
