@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/status.h"
+#include "job/trimmer.h"
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
 #include "kafka/wakeup.h"
 #include "messages/job.pb.h"
 #include "tasks/member_task.h"
-#include "worker/trimmer.h"
 
 namespace millrace {
 

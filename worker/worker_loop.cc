@@ -19,6 +19,7 @@
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "job/record_sender.h"
+#include "job/trimmer.h"
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
@@ -33,7 +34,6 @@
 #include "topics/row_codec.h"
 #include "topics/topics.h"
 #include "worker/hosted_workers.h"
-#include "worker/trimmer.h"
 
 namespace millrace {
 namespace {

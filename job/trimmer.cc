@@ -1,4 +1,4 @@
-#include "worker/trimmer.h"
+#include "job/trimmer.h"
 
 #include <chrono>
 
