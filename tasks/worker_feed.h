@@ -38,8 +38,9 @@ class WorkerFeed {
   // The task outlives it.
   explicit WorkerFeed(WorkerTask& task) : task_(&task) {}
 
-  // The partition was assigned. Returns where to read rows (WorkerTask::StartReading). DataLoss
-  // when the partition ends before that: it was deleted and recreated.
+  // The partition was assigned (rows that are leased come without). Returns where to read rows
+  // (WorkerTask::StartReading). DataLoss when the partition ends before that: it was deleted and
+  // recreated.
   StatusOr<Offset> Assigned(const std::optional<Committed>& committed, Range rows,
                             const OrderedByteMap* store);
   // Nothing of `weights` was missed from here on: asks the servers. Again, when weights were
@@ -53,6 +54,11 @@ class WorkerFeed {
   // Take what has been read. Rows may come after they were held back, too: a reader stops when it
   // can. Errors are the task's.
   Status TakeRows(const InputDataRecord& record);
+  // Where rows are leased: WorkerTask::FollowLeases.
+  StatusOr<bool> TakeLeases(const WorkerLeases& leases, const std::vector<InputState>& tails) {
+    has_news_ = true;
+    return task_->FollowLeases(leases, tails);
+  }
   void TakeWeights(Offset offset, std::string_view key, std::string_view value,
                    std::vector<OutgoingRecord>& out);
   void TakeShared(const std::shared_ptr<const SharedWeights>& shared) {

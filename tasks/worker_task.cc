@@ -119,6 +119,12 @@ void WorkerTask::StartLeased(const WorkerLeases& leases, const std::vector<Input
       std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_, next_message_id_);
 }
 
+std::optional<LeaseReader::Wish> WorkerTask::WantedLease() const {
+  const std::optional<LeasedRows::Place> place = NextLeased();
+  if (!place || !WantsRows()) return std::nullopt;
+  return LeaseReader::Wish{options_.worker, place->lease, place->partition, place->offset};
+}
+
 StatusOr<BufferPosition> WorkerTask::RestoreBuffer(const OrderedByteMap& store,
                                                    const InputPosition& start) {
   BufferPosition position;

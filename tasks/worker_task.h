@@ -18,6 +18,7 @@
 #include "processors/worker_training_processor.h"
 #include "stores/ordered_byte_map.h"
 #include "stores/training_buffer.h"
+#include "tasks/lease_reader.h"
 #include "tasks/weights_joiner.h"
 #include "topics/outgoing_record.h"
 
@@ -67,6 +68,8 @@ class WorkerTask {
   // Where the next record is to be read; none: nothing before there is another lease. REQUIRES
   // StartLeased.
   std::optional<LeasedRows::Place> NextLeased() const { return leased_->next(); }
+  // The same, unless enough rows are held. REQUIRES StartLeased.
+  std::optional<LeaseReader::Wish> WantedLease() const;
 
   void Start(std::vector<OutgoingRecord>& out);
   // DataLoss on a gap in the row numbers. Where rows are leased, REQUIRES NextLeased() and a record
