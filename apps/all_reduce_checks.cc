@@ -18,6 +18,10 @@ Status CheckHowItLearns(const Training& training) {
   if (training.schedule() != Training::ONE_PASS) {
     return WrongForAllReduce("it trains in one pass; leave out --schedule buffer");
   }
+  if (training.sharding() == Training::DYNAMIC) {
+    return WrongForAllReduce(
+        "what is counted by a server is leased further; leave out --sharding dynamic");
+  }
   if (training.consistency().model() != Training::Consistency::SEQUENTIAL) {
     return WrongForAllReduce(
         "all workers end a round together, so it is sequential; leave out --consistency");

@@ -78,6 +78,38 @@ Status CheckClassWeights(const Training& training) {
   return absl::OkStatus();
 }
 
+// What is not there, or would mean something else, where rows are leased.
+Status CheckSharding(const JobConfig& config) {
+  const Training& training = config.training();
+  if (training.sharding() != Training::DYNAMIC) return absl::OkStatus();
+  const auto wrong = [](const std::string& field, const std::string& why) {
+    return absl::InvalidArgumentError(Named(field) + " does not go together with --sharding " +
+                                      "dynamic: " + why + ". Leave out one of the two");
+  };
+  if (training.schedule() == Training::BUFFER) {
+    return wrong("training.schedule",
+                 "a sliding buffer has the newest rows of a partition, and leases are of any");
+  }
+  if (training.freeze_after_rows() > 0) {
+    return wrong("training.freeze_after_rows",
+                 "a worker does not know which row of the whole stream a leased one is");
+  }
+  if (training.tail_after_rows() > 0) {
+    return wrong("training.tail_after_rows",
+                 "a worker does not know which row of the whole stream a leased one is");
+  }
+  if (config.server().weights_from_workers()) {
+    return wrong("server.weights_from_workers",
+                 "if shard 0 has lost what it counted, nobody knows which leases are done");
+  }
+  if (config.server().has_from_snapshot() && !config.server().new_stream()) {
+    return wrong("server.from_snapshot",
+                 "which rows a snapshot's workers had does not say which leases a new job would "
+                 "give them; with --new-stream, which begins at the first row, it does");
+  }
+  return absl::OkStatus();
+}
+
 // A number that was given must be one that the consistency model allows.
 Status CheckPipeline(const Training& training) {
   const auto wrong = [](const std::string& what) {
@@ -409,6 +441,7 @@ Status ValidateConfig(const JobConfig& config) {
                  ": BOUNDED needs max_delay >= 1 (0 is SEQUENTIAL)");
   }
   MILLRACE_RETURN_IF_ERROR(CheckPipeline(training));
+  MILLRACE_RETURN_IF_ERROR(CheckSharding(config));
   MILLRACE_RETURN_IF_ERROR(CheckClassWeights(training));
   Training updates = training;
   SetDefaultUpdate(updates);  // which may be online, too

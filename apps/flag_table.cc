@@ -103,6 +103,10 @@ FlagGroup TrainingGroup() {
            "32768 for --update online, else 262144"},
           {"--schedule", "training.schedule",
            "one-pass: each row once, in batches; buffer: the newest rows repeatedly"},
+          {"--sharding", "training.sharding",
+           "Which rows a logical worker learns from. static: those of its partition; dynamic: "
+           "ranges that MasterApp leases to it, so that a slow worker gets fewer "
+           "(docs/leases.md)"},
           {"--consistency,--max-vector-clock-delay,--max_vector_clock_delay",
            "training.consistency",
            "sequential, eventual, bounded:K; or the maximum delay: 0, -1, K", "sequential"},

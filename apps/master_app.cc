@@ -36,8 +36,11 @@
 #include "master/master_log.h"
 #include "master/master_loop.h"
 #include "master/plan_reader.h"
+#include "master/row_leases.h"
 #include "master/status_text.h"
 #include "topics/control_codec.h"
+#include "topics/lease_codec.h"
+#include "topics/row_batch.h"
 
 namespace millrace {
 namespace {
@@ -105,6 +108,7 @@ struct Flags {
   std::string master_address;
   uint64_t task_timeout_s = 1800;
   uint64_t node_timeout_s = 30;
+  uint64_t lease_rows = 0;
 };
 
 // ---- what is to run ----
@@ -260,6 +264,26 @@ StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const Flags& flags)
   return tasks;
 }
 
+// Leases are for our own workers, and for those that the plan gives them to.
+Status CheckSharding(const JobConfig& config, const Flags& flags) {
+  if (config.training().sharding() != Training::DYNAMIC) {
+    if (flags.lease_rows == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "--lease-rows has no effect without --sharding dynamic: give that, too, or leave it out");
+  }
+  if (!flags.worker_command.empty()) {
+    return absl::InvalidArgumentError(
+        "--sharding dynamic leases rows to WorkerApps: leave out --worker-command. Trainers of "
+        "other kinds get tasks (--master-address, docs/tasks.md)");
+  }
+  if (flags.worker_processes == 0) {
+    return absl::InvalidArgumentError(
+        "--sharding dynamic leases rows to WorkerApps that MasterApp starts, and "
+        "--worker-processes 0 starts none: give 1 or more");
+  }
+  return absl::OkStatus();
+}
+
 // ---- what runs it ----
 
 struct Prepared {
@@ -357,6 +381,7 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
   MILLRACE_RETURN_IF_ERROR(CheckFiles(config, flags));
   MILLRACE_RETURN_IF_ERROR(CheckStrategy(config, flags));
+  MILLRACE_RETURN_IF_ERROR(CheckSharding(config, flags));
   MILLRACE_ASSIGN_OR_RETURN(const TaskServerOptions tasks, TasksOf(config, flags));
   const bool all_reduce = TrainsByAllReduce(config.training());
   if (all_reduce) config.mutable_worker()->set_master_address(flags.master_address);
@@ -389,10 +414,14 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   prepared.options.run_dir = processes.run_dir;
   prepared.options.run_dir_is_lost = flags.run_dir_is_lost;
   prepared.options.tasks = tasks;
+  prepared.options.leases_rows = config.training().sharding() == Training::DYNAMIC;
+  prepared.options.lease_rows = flags.lease_rows;
   if (!processes.has_input) {
     spdlog::info("no --input: other programs are to send the rows (CsvProducer, TopicSource)");
   }
   MILLRACE_RETURN_IF_ERROR(PrepareMasterTopics(config, stop));
+  // (Programs of other kinds have no training settings, nor need they a right to read them.)
+  if (flags.worker_command.empty()) MILLRACE_RETURN_IF_ERROR(CheckShardingAsBegun(config, stop));
   const StatusOr<JobProcesses> job =
       RunMaster(config, prepared.options, *prepared.launcher, wakeup, stop);
   if (!job.ok()) return NotOfUsage(job.status());
@@ -463,6 +492,16 @@ void AddOwnFlags(CLI::App& app, Flags& flags) {
       ->group(kGroup);
 }
 
+void AddLeaseFlags(CLI::App& app, Flags& flags) {
+  app.add_option(
+         "--lease-rows", flags.lease_rows,
+         "With --sharding dynamic: rows of a lease, and those of its last record. 0: a 64th\n"
+         "of the rows so far, 64 at least and 8192 at most")
+      ->check(CLI::Range(uint64_t{0}, kMostLeaseRows - kMostBatchRows))
+      ->capture_default_str()
+      ->group("Processes");
+}
+
 void AddTaskFlags(CLI::App& app, Flags& flags) {
   constexpr char kGroup[] = "Tasks and nodes";
   app.add_option("--master-address", flags.master_address,
@@ -496,6 +535,7 @@ int RunJob(int argc, char** argv) {
   job_flags.AddAll(kWithout);
   Flags flags;
   AddOwnFlags(app, flags);
+  AddLeaseFlags(app, flags);
   AddTaskFlags(app, flags);
   AddKubernetesFlags(app, flags.kubernetes);
   return RunProgram(app, "MasterApp", argc, argv, [&] {

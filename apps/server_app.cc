@@ -21,10 +21,14 @@
 #include "durability/snapshots/snapshot_request.h"
 #include "exports/model_writer.h"
 #include "job/job_registry.h"
+#include "job/kafka_options.h"
 #include "job/stop_signal.h"
+#include "kafka/admin.h"
+#include "kafka/broker_retry.h"
 #include "server/all_weights.h"
 #include "server/server_loop.h"
 #include "tasks/task_options.h"
+#include "topics/master_topics.h"
 
 namespace millrace {
 namespace {
@@ -121,6 +125,21 @@ Status Export(const JobConfig& config, const std::string& folder, const std::ato
   return absl::OkStatus();
 }
 
+// Leases come from a master, which has made its topics before it starts anything.
+Status CheckThatAMasterLeases(const JobConfig& config, const std::atomic<bool>& stop) {
+  if (config.training().sharding() != Training::DYNAMIC) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
+                            KafkaAdmin::Create(ToKafkaOptions(config), "server-master-look"));
+  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
+  const std::string control = MasterTopicName(config.name(), MasterTopic::kControl);
+  Status found = broker_retry.Run([&] { return admin->PartitionCount(control).status(); });
+  if (!absl::IsNotFound(found)) return found;
+  return absl::FailedPreconditionError(
+      "--sharding dynamic: no MasterApp has run the job " + config.name() +
+      ", and only MasterApp leases rows to workers. Start the job by MasterApp --sharding dynamic, "
+      "or leave --sharding out");
+}
+
 Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
   const std::atomic<bool>& stop = StopOnSignals();
@@ -133,6 +152,7 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
   }
   RequestSnapshotsOnSignal();
   MILLRACE_RETURN_IF_ERROR(CheckServerPaths(config));
+  MILLRACE_RETURN_IF_ERROR(CheckThatAMasterLeases(config, stop));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));

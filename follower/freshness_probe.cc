@@ -62,6 +62,8 @@ bool FreshnessProbe::HasWaiting() const {
 }
 
 void FreshnessProbe::Run() {
+  // (A worker's count does not say which rows of its partition it stands for.)
+  if (job_.training.training().sharding() == Training::DYNAMIC) return;
   Status status = Open();
   for (WorkerId worker = 0; status.ok() && !ending_;
        worker = WorkerId((worker + 1) % job_.features.workers())) {

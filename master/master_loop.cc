@@ -24,6 +24,7 @@
 #include "master/master_log.h"
 #include "master/node_desk.h"
 #include "master/plan_reader.h"
+#include "master/row_leases.h"
 #include "master/task_desk.h"
 #include "processors/master_processor.h"
 #include "topics/control_codec.h"
@@ -56,6 +57,7 @@ class Master {
   Master(const JobConfig& config, const MasterOptions& options, Launcher& launcher,
          MasterWakeup& wakeup, const std::atomic<bool>& stop)
       : config_(config), options_(options), launcher_(launcher), wakeup_(wakeup), stop_(stop) {
+    if (options.leases_rows) leases_.emplace(config, options.lease_rows, &wakeup.wakeup());
     if (options.tasks.address.empty()) return;
     desk_.emplace(wakeup.wakeup());
     node_desk_.emplace(wakeup.wakeup());
@@ -73,7 +75,7 @@ class Master {
   Status ReadControl();
   bool IsTickDue() const;
   bool IsLookDue();
-  std::vector<std::string> RecordsForControl(bool has_looked);
+  StatusOr<std::vector<std::string>> RecordsForControl(bool has_looked);
   Status WriteWhatIsNew(bool has_looked);
   void AnswerCalls();
   Status CarryOut();
@@ -85,7 +87,7 @@ class Master {
   bool HaveProcessesChanged() const;
   JobProcesses Now() const {
     return {processor_->state(), processor_->processes(), TaskSetsOf(processor_->tasks()),
-            NodesOf(processor_->nodes())};
+            NodesOf(processor_->nodes()), LeasesOf(processor_->leases())};
   }
 
   const JobConfig& config_;
@@ -104,6 +106,7 @@ class Master {
   steady_clock::time_point next_delete_ = steady_clock::now() + kDeleteEvery;
   std::optional<TaskDesk> desk_;
   std::optional<NodeDesk> node_desk_;  // with desk_
+  std::optional<RowLeases> leases_;    // none: the job leases none
   std::unique_ptr<TaskServer> task_server_;
   std::optional<steady_clock::time_point> listen_until_;
 
@@ -128,6 +131,7 @@ StatusOr<JobProcesses> Master::Run() {
 Status Master::Begin() {
   log_.reset();  // its producer must not be fenced by the next one of this process
   pending_.clear();
+  if (leases_) leases_->BeginAgain();
   // Who is to stop what runs waits for a broker, to write that.
   const std::atomic<bool>& stop = plan_was_sent_ ? never_ : stop_;
   MILLRACE_ASSIGN_OR_RETURN(log_, MasterLog::Create(config_, stop, &wakeup_.wakeup()));
@@ -237,6 +241,7 @@ Status Master::RunWithOneClient() {
     }
     MILLRACE_RETURN_IF_ERROR(WriteWhatIsNew(looks));
     AnswerCalls();
+    if (leases_ && IsCommitted()) leases_->Trim(processor_->leases());
     if (looks) MILLRACE_RETURN_IF_ERROR(CarryOut());
     if (IsOver() && pending_.empty()) return absl::OkStatus();
     DeleteWhatIsFolded();
@@ -273,7 +278,7 @@ bool Master::IsLookDue() {
 }
 
 // None while the last ones are not folded: they would be said twice.
-std::vector<std::string> Master::RecordsForControl(bool has_looked) {
+StatusOr<std::vector<std::string>> Master::RecordsForControl(bool has_looked) {
   std::vector<std::string> records;
   if (!OwnRecordsAreFolded() || IsOver()) return records;
   const auto add = [&](ControlRecord record) {
@@ -301,6 +306,15 @@ std::vector<std::string> Master::RecordsForControl(bool has_looked) {
     ControlRecord record;
     record.mutable_tick();
     add(std::move(record));
+  }
+  if (leases_ && processor_->phase() == MasterState::ACTIVE) {
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<LeaseCommand> commands,
+                              leases_->TakeCommands(processor_->leases()));
+    for (LeaseCommand& command : commands) {
+      ControlRecord record;
+      *record.mutable_lease() = std::move(command);
+      add(std::move(record));
+    }
   }
   if (!desk_) return records;
   for (TaskCommand& command : desk_->TakeCommands(processor_->tasks())) {
@@ -333,7 +347,7 @@ bool Master::HaveProcessesChanged() const {
 }
 
 Status Master::WriteWhatIsNew(bool has_looked) {
-  std::vector<std::string> records = RecordsForControl(has_looked);
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> records, RecordsForControl(has_looked));
   const bool has_changed = !IsCommitted() || (IsOver() && !pending_.empty());
   if (records.empty() && !has_changed) return absl::OkStatus();
   Transaction transaction;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "base/status.h"
@@ -39,6 +40,10 @@ struct MasterOptions {
   // What an earlier master has started is gone with its run folder.
   bool run_dir_is_lost = false;
   TaskServerOptions tasks;  // without an address: none are served
+  // Where the job leases rows of input-data to workers (docs/leases.md): so many at a time; 0: by
+  // how many there have been.
+  bool leases_rows = false;
+  uint64_t lease_rows = 0;
 };
 
 // Runs the plan until the job has ended, failed or was stopped, and returns how its processes then
@@ -49,7 +54,8 @@ struct MasterOptions {
 // run on, and the next master continues. Errors: fenced, when another master has taken over;
 // FailedPrecondition with the remedy, when the job is run in another folder or on another machine;
 // Cancelled when it was stopped before it had begun; those of the launcher and of Kafka that
-// waiting does not mend; Unavailable when tasks cannot be served at their address for a while.
+// waiting does not mend, and of RowLeases; Unavailable when tasks cannot be served at their address
+// for a while.
 // After an error the processes run on.
 StatusOr<JobProcesses> RunMaster(const JobConfig& config, const MasterOptions& options,
                                  Launcher& launcher, MasterWakeup& wakeup,

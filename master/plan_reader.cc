@@ -9,14 +9,16 @@
 #include "topics/node_codec.h"
 #include "topics/process_name.h"
 #include "topics/task_codec.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
 
 using PlanRecords = std::map<std::string, std::string>;
 
-constexpr size_t kMostKeys =
-    size_t{4} * kMostProcesses + kMostTaskSets + kMostOpenTasks + kMostNodes + kMostBarriers;
+constexpr size_t kMostKeys = size_t{4} * kMostProcesses + kMostTaskSets + kMostOpenTasks +
+                             kMostNodes + kMostBarriers + size_t{2} * kMostWorkers +
+                             1;  // leases, and how far partitions are cut
 
 StatusOr<PlanRecords> ReadPlanOnce(const KafkaOptions& kafka, const std::string& topic,
                                    const std::atomic<bool>& stop) {
@@ -61,7 +63,7 @@ StatusOr<JobProcesses> ReadJobProcesses(const JobConfig& config, const std::atom
   const StatusOr<MasterProcessor> master = MasterProcessor::Restore(config.epoch(), *plan);
   if (!master.ok()) return absl::FailedPreconditionError(master.status().message());
   return JobProcesses{master->state(), master->processes(), TaskSetsOf(master->tasks()),
-                      NodesOf(master->nodes())};
+                      NodesOf(master->nodes()), LeasesOf(master->leases())};
 }
 
 }  // namespace millrace

@@ -267,6 +267,46 @@ Json NodesJson(const JobProcesses& now) {
   return all;
 }
 
+void AddLeaseNews(const JobProcesses& before, const JobProcesses& now,
+                  std::vector<std::string>& all) {
+  if (!now.leases) return;
+  if (!before.leases) {
+    all.push_back(absl::StrCat("rows are leased to ", now.leases->workers.size(), " workers"));
+  }
+  if (now.leases->ended && !(before.leases && before.leases->ended)) {
+    all.push_back(absl::StrCat("input-data has ended: ", now.leases->cut_rows, " rows"));
+  }
+}
+
+void AppendLeases(const JobProcesses& now, std::string& text) {
+  if (!now.leases) return;
+  absl::StrAppend(&text, "rows: ", now.leases->cut_rows, " found, in ranges for leases; ",
+                  now.leases->free_ranges, " ranges are not leased yet\n");
+  std::vector<std::array<std::string, 4>> lines = {
+      {"worker", "rows leased", "rows counted", "open leases"}};
+  for (const WorkerLeases& worker : now.leases->workers) {
+    lines.push_back({absl::StrCat(worker.worker()), absl::StrCat(worker.next_row()),
+                     absl::StrCat(worker.counted_rows()), absl::StrCat(worker.open_size())});
+  }
+  AppendLines(lines, text);
+}
+
+Json LeasesJson(const JobProcesses& now) {
+  if (!now.leases) return nullptr;
+  Json workers = Json::array();
+  for (const WorkerLeases& worker : now.leases->workers) {
+    workers.push_back({{"worker", worker.worker()},
+                       {"leases", worker.next_number()},
+                       {"rows_leased", worker.next_row()},
+                       {"rows_counted", worker.counted_rows()},
+                       {"open", worker.open_size()}});
+  }
+  return {{"rows", now.leases->cut_rows},
+          {"free_ranges", now.leases->free_ranges},
+          {"ended", now.leases->ended},
+          {"workers", std::move(workers)}};
+}
+
 Json EndJson(const ProcessState& process) {
   if (!process.has_last_end()) return nullptr;
   const ProcessEnd& end = process.last_end();
@@ -299,6 +339,15 @@ std::vector<MemberState> NodesOf(const JobNodes& nodes) {
   return members;
 }
 
+std::optional<JobLeases> LeasesOf(const LeaseTable& leases) {
+  if (!leases.has_begun()) return std::nullopt;
+  JobLeases all{.cut_rows = leases.cut_rows(), .free_ranges = leases.free().size()};
+  all.ended =
+      std::ranges::all_of(leases.inputs(), [](const auto& input) { return input.second.ended(); });
+  for (const auto& [number, worker] : leases.workers()) all.workers.push_back(worker);
+  return all;
+}
+
 std::vector<std::string> News(const JobProcesses& before, const JobProcesses& now) {
   std::map<std::string, const ProcessState*> known;
   for (const ProcessState& process : before.processes) known[ToText(process.process())] = &process;
@@ -322,6 +371,7 @@ std::vector<std::string> News(const JobProcesses& before, const JobProcesses& no
     AddTaskSetNews(found == known_sets.end() ? nullptr : found->second, set, all);
   }
   AddNodeNews(before.nodes, now.nodes, all);
+  AddLeaseNews(before, now, all);
   add(JobNews(before.state, now.state));
   return all;
 }
@@ -348,6 +398,7 @@ std::string StatusTable(const std::string& job, const JobProcesses& now) {
   AppendLines(lines, text);
   AppendTaskSets(now, text);
   AppendNodes(now, text);
+  AppendLeases(now, text);
   return text;
 }
 
@@ -375,7 +426,8 @@ std::string StatusJson(const std::string& job, const JobProcesses& now) {
                      {"unusable_records", now.state.unusable()},
                      {"processes", std::move(processes)},
                      {"task_sets", TaskSetsJson(now.task_sets)},
-                     {"nodes", NodesJson(now)}};
+                     {"nodes", NodesJson(now)},
+                     {"leases", LeasesJson(now)}};
   // What is no UTF-8 is replaced: commands and names come from a topic.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -1,11 +1,16 @@
-// What a master has to say of its processes, data sets and nodes: sentences, tables, JSON. Pure.
+// What a master has to say of its processes, data sets, nodes and leases: sentences, tables, JSON.
+// Pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "messages/leases.pb.h"
 #include "messages/master.pb.h"
 #include "processors/job_nodes.h"
+#include "processors/lease_table.h"
 #include "processors/task_manager.h"
 
 namespace millrace {
@@ -16,25 +21,36 @@ struct JobTaskSet {
   size_t open = 0;  // tasks that are dealt out and not done
 };
 
+// Rows of input-data that are leased to workers (docs/leases.md).
+struct JobLeases {
+  uint64_t cut_rows = 0;  // leased, or free
+  uint64_t free_ranges = 0;
+  bool ended = false;  // no further row will come
+  std::vector<WorkerLeases> workers{};
+};
+
 // A job's processes, data sets and nodes, as the records of `plan` have them.
 struct JobProcesses {
   MasterState state;
   std::vector<ProcessState> processes;  // by name
   std::vector<JobTaskSet> task_sets;    // by name
   std::vector<MemberState> nodes{};     // by role and rank (docs/nodes.md)
+  std::optional<JobLeases> leases{};    // none: rows are not leased
 };
 
 std::vector<JobTaskSet> TaskSetsOf(const TaskManager& tasks);
 std::vector<MemberState> NodesOf(const JobNodes& nodes);
+std::optional<JobLeases> LeasesOf(const LeaseTable& leases);
 
 // A sentence for each process that has begun to run, ended or is being stopped since `before`, for
 // each data set that has begun, is done or has lost a task, for each node that has joined, died or
-// left, and for the job's phase. Without an end of line.
+// left, for leases when they begin and when there is no further row, and for the job's phase.
+// Without an end of line.
 std::vector<std::string> News(const JobProcesses& before, const JobProcesses& now);
 
 // The job's phase, and a line for each process: name, phase, incarnation, restarts, for how long,
-// how it ended last; and a line for each data set and for each node, if there is one. ASCII; ends
-// with an end of line.
+// how it ended last; and a line for each data set, each node, and each worker that has leases, if
+// there is one. ASCII; ends with an end of line.
 std::string StatusTable(const std::string& job, const JobProcesses& now);
 
 // The same for programs (docs/master.md), with an end of line.

@@ -26,6 +26,7 @@
 #include "kafka/timeouts.h"
 #include "server/all_weights.h"
 #include "server/class_names.h"
+#include "server/counted_report.h"
 #include "server/cut_saver.h"
 #include "server/hosted_shard.h"
 #include "server/job_end.h"
@@ -136,6 +137,9 @@ class ServerLoop {
     if (IsHosted(0)) {
       NameWholeSnapshots(config_);
       snapshots_.ExportLeftOut();
+    }
+    if (IsHosted(0) && training_.training().sharding() == Training::DYNAMIC) {
+      MILLRACE_ASSIGN_OR_RETURN(counted_, CountedReport::Create(config_, broker_retry_));
     }
     MILLRACE_RETURN_IF_ERROR(StartReplicas(tls));
     MILLRACE_ASSIGN_OR_RETURN(
@@ -272,6 +276,7 @@ class ServerLoop {
       }
     }
     MILLRACE_RETURN_IF_ERROR(PublishWeights(now));
+    if (counted_) MILLRACE_RETURN_IF_ERROR(counted_->Tick(shards_.at(0)->task(), now));
     if (now >= next_metrics_) {
       next_metrics_ = now + kMetricsEvery;
       PublishProgress(ended_);
@@ -394,6 +399,10 @@ class ServerLoop {
     }
     if (all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->EvaluateLast(out_));
     for (auto& [shard, hosted] : shards_) MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
+    if (counted_) {
+      MILLRACE_RETURN_IF_ERROR(
+          counted_->TellLast(shards_.at(0)->task(), std::chrono::steady_clock::now()));
+    }
     if (all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
     SaveAtEnd();
     for (auto& [shard, hosted] : shards_) ReportQuality(shard, hosted->task(), true);
@@ -492,6 +501,7 @@ class ServerLoop {
   SteadyTime next_weights_;
   SteadyTime next_unchanged_weights_;
   std::map<ShardId, QualityReport> quality_;
+  std::unique_ptr<CountedReport> counted_;  // of shard 0, where rows are leased
 
   bool ended_ = false;  // EndShards has begun; an error of it ends the process
   JobEnd job_end_{config_, training_, stop_};

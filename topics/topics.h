@@ -12,7 +12,7 @@ namespace millrace {
 
 enum class Topic {
   kJob,         // what all processes must agree on (features, training); compacted
-  kInputData,   // rows; a partition per worker; deleted by the worker below what it needs
+  kInputData,   // rows; a partition per worker; deleted by who needs them last, or leases them
   kGradients,   // workers to servers; a partition per shard; deleted below the checkpoint
   kWeights,     // servers to workers; a partition per worker and a shared one; short-lived
   kParameters,  // the durable model; a partition per shard; compacted

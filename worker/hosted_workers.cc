@@ -25,18 +25,26 @@ constexpr size_t kMostNames = 10;
 
 StatusOr<std::unique_ptr<HostedWorkers>> HostedWorkers::Create(const JobConfig& config,
                                                                std::optional<Incarnation> self,
+                                                               bool leases_rows,
                                                                const BrokerRetry& broker_retry,
                                                                Wakeup* wakeup) {
+  if (leases_rows && !self) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the job ", config.name(),
+        " leases rows (--sharding dynamic), which only MasterApp's plan gives to WorkerApps, and "
+        "only to those that MasterApp starts. Start no WorkerApp by hand: for more processes, give "
+        "MasterApp a higher --worker-processes"));
+  }
   std::unique_ptr<HostedWorkers> hosted(
-      new HostedWorkers(config, std::move(self), broker_retry, wakeup));
+      new HostedWorkers(config, std::move(self), leases_rows, broker_retry, wakeup));
   MILLRACE_RETURN_IF_ERROR(hosted->Open());
   return hosted;
 }
 
 Status HostedWorkers::Open() {
-  const KafkaOptions kafka = ToKafkaOptions(config_);
   if (!self_) {
-    MILLRACE_ASSIGN_OR_RETURN(admin_, KafkaAdmin::Create(kafka, "worker-plan-look"));
+    MILLRACE_ASSIGN_OR_RETURN(admin_,
+                              KafkaAdmin::Create(ToKafkaOptions(config_), "worker-plan-look"));
     // Before it is given any worker.
     const Status found =
         broker_retry_.Run([this] { return admin_->PartitionCount(plan_topic_); }).status();
@@ -56,6 +64,10 @@ Status HostedWorkers::Open() {
     has_plan_ = true;
   }
   if (!self_ && has_plan_) MILLRACE_RETURN_IF_ERROR(ReadPlan());
+  return leases_rows_ ? absl::OkStatus() : OpenRows();
+}
+
+Status HostedWorkers::OpenRows() {
   ConsumerOptions options;
   options.fetch_wait = kFetchWait;
   options.client_id = "worker-input";
@@ -66,15 +78,15 @@ Status HostedWorkers::Open() {
   // Numbers of rows whose transaction was aborted are given to others.
   options.read_committed = true;
   MILLRACE_ASSIGN_OR_RETURN(
-      rows_, GroupConsumer::Create(kafka, options, TopicName(config_.name(), Topic::kInputData),
-                                   &wakeup_));
+      rows_, GroupConsumer::Create(ToKafkaOptions(config_), options,
+                                   TopicName(config_.name(), Topic::kInputData), &wakeup_));
   return absl::OkStatus();
 }
 
 Status HostedWorkers::BeginPlan() {
   if (plan_ == nullptr) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        plan_, PlanFollower::Create(ToKafkaOptions(config_), config_.name(), &wakeup_));
+    MILLRACE_ASSIGN_OR_RETURN(plan_, PlanFollower::Create(ToKafkaOptions(config_), config_.name(),
+                                                          leases_rows_, &wakeup_));
   }
   return plan_->Begin(kBrokerCall);
 }
@@ -91,7 +103,7 @@ Status HostedWorkers::ReadPlan() {
 }
 
 void HostedWorkers::ReportProgress() {
-  rows_->ReportProgress();
+  if (rows_) rows_->ReportProgress();
   if (watch_) watch_->Progress();
 }
 
@@ -114,7 +126,11 @@ Status HostedWorkers::Follow() {
         config_.name(), " has only workers 0 to ", config_.workers() - 1,
         ": stop MasterApp, and start it again with the --workers of the job"));
   }
-  rows_->Read(std::move(workers));
+  if (rows_) {
+    rows_->Read(std::move(workers));
+  } else {
+    workers_ = std::move(workers);
+  }
   return absl::OkStatus();
 }
 
@@ -162,6 +178,12 @@ HostedWorkers::Reason HostedWorkers::WhyNone(std::chrono::seconds waited) const 
         absl::StrCat("another process has taken the place of ", self_->process, ", incarnation ",
                      self_->number, ", in the plan: this one trains nothing any more. Stop it"),
         false};
+  }
+  if (leases_rows_ && !workers_.empty()) {
+    return {
+        "waiting for rows: the plan leases none yet. MasterApp begins when CsvProducer and "
+        "ServerApp have published the job's features and settings",
+        true};
   }
   if (self_) {
     return {absl::StrCat("standby: the plan gives this process none of the ", config_.workers(),

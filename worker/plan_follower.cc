@@ -17,9 +17,9 @@ constexpr std::chrono::milliseconds kPlanWait(500);
 
 StatusOr<std::unique_ptr<PlanFollower>> PlanFollower::Create(const KafkaOptions& kafka,
                                                              const std::string& job,
-                                                             Wakeup* wakeup) {
+                                                             bool wants_leases, Wakeup* wakeup) {
   std::unique_ptr<PlanFollower> follower(
-      new PlanFollower(MasterTopicName(job, MasterTopic::kPlan)));
+      new PlanFollower(MasterTopicName(job, MasterTopic::kPlan), wants_leases));
   ConsumerOptions options;
   options.client_id = "worker-plan";
   options.fetch_wait = kPlanWait;
@@ -40,6 +40,7 @@ StatusOr<bool> PlanFollower::Poll() {
   ConsumerHandler handler;
   handler.on_record = [&](const ConsumedRecord& record) {
     hosts_.Take(record.key, record.value);
+    if (wants_leases_) leases_.Take(record.key, record.value);
     has_changed |= record.key.starts_with(kPlanProcessKey);
     return absl::OkStatus();
   };

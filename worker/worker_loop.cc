@@ -34,6 +34,8 @@
 #include "topics/row_codec.h"
 #include "topics/topics.h"
 #include "worker/hosted_workers.h"
+#include "worker/leased_input.h"
+#include "worker/waiting_workers.h"
 
 namespace millrace {
 namespace {
@@ -43,8 +45,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kSaveEvery(500);
 constexpr milliseconds kRegistryEvery(3000);
-constexpr milliseconds kSilenceReportEvery(5000);
-constexpr std::chrono::seconds kIdleReportAfter(5);
 constexpr size_t kWeightsAtOnce = 64;
 // Rows that may come between two computations, about: a record has one or many.
 constexpr size_t kRowsAtOnce = 512;
@@ -103,7 +103,10 @@ class WorkerLoop {
   StatusOr<size_t> PollRows() {
     rows_taken_ = 0;
     MILLRACE_RETURN_IF_ERROR(hosted_workers_->Follow());
-    MILLRACE_ASSIGN_OR_RETURN(const size_t events, input_->Poll(records_at_once_, input_handler_));
+    if (leased_input_) MILLRACE_RETURN_IF_ERROR(FollowLeases());
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events,
+                              leased_input_ ? leased_input_->Poll(records_at_once_, leased_handler_)
+                                            : input_->Poll(records_at_once_, input_handler_));
     if (events > 0) {
       records_at_once_ = std::clamp<size_t>(kRowsAtOnce * events / std::max<size_t>(rows_taken_, 1),
                                             1, kRowsAtOnce);
@@ -126,9 +129,13 @@ class WorkerLoop {
     MILLRACE_ASSIGN_OR_RETURN(
         sender_, RecordSender::Create(config_, "worker", {Topic::kGradients, Topic::kDeadLetter},
                                       broker_retry_, &wakeup_));
-    MILLRACE_ASSIGN_OR_RETURN(hosted_workers_,
-                              HostedWorkers::Create(config_, self_, broker_retry_, &wakeup_));
-    input_ = &hosted_workers_->rows();
+    const bool leases_rows = training_.training().sharding() == Training::DYNAMIC;
+    MILLRACE_ASSIGN_OR_RETURN(hosted_workers_, HostedWorkers::Create(config_, self_, leases_rows,
+                                                                     broker_retry_, &wakeup_));
+    input_ = hosted_workers_->rows();
+    if (leases_rows) {
+      MILLRACE_ASSIGN_OR_RETURN(leased_input_, LeasedInput::Create(config_, &wakeup_));
+    }
     MILLRACE_ASSIGN_OR_RETURN(ranges_, PartitionConsumer::Create(kafka, {}, input_topic_, nullptr));
     ConsumerOptions weights_options;
     weights_options.client_id = "worker-weights";
@@ -153,6 +160,7 @@ class WorkerLoop {
                                 EvaluationLog::Open(config_.worker().evaluation_log(), true));
     }
     SetHandlers();
+    SetLeasedHandler();
     return absl::OkStatus();
   }
 
@@ -198,7 +206,28 @@ class WorkerLoop {
     };
   }
 
+  void SetLeasedHandler() {
+    leased_handler_.wish_of = [this](WorkerId worker) {
+      const auto found = tasks_.find(worker);
+      return found == tasks_.end() ? std::nullopt : found->second.task->WantedLease();
+    };
+    leased_handler_.wishes = [this] {
+      std::vector<LeaseReader::Wish> wishes;
+      for (const auto& [worker, hosted] : tasks_) {
+        if (const auto wish = hosted.task->WantedLease()) wishes.push_back(*wish);
+      }
+      return wishes;
+    };
+    leased_handler_.on_record = [this](WorkerId worker, const InputDataRecord& record) {
+      const std::optional<InputKey> key = DecodeInputKey(record.key);
+      rows_taken_ += key ? key->count : 1;
+      return tasks_.at(worker).feed->TakeRows(record);
+    };
+    leased_handler_.range_of = [this](int32_t partition) { return RangeOf(*ranges_, partition); };
+  }
+
   void HoldOrLetGo(int32_t partition, WorkerFeed& feed) {
+    if (!input_) return;  // leased rows are held by what their workers want
     if (const std::optional<bool> hold = feed.TakeHold()) input_->Hold(partition, *hold);
   }
 
@@ -219,27 +248,92 @@ class WorkerLoop {
 
   StatusOr<Offset> Assign(WorkerId worker,
                           const std::optional<GroupConsumer::Committed>& committed) {
-    WorkerOptions options = MakeWorkerOptions(features_, training_, worker);
-    options.evaluate_batches = evaluation_log_ != nullptr;
     const auto partition = static_cast<int32_t>(worker);
     std::optional<WorkerFeed::Committed> position;
     if (committed) position = {committed->offset, committed->metadata};
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
+    Hosted hosted = NewHosted(worker);
+    StatusOr<Offset> offset = hosted.feed->Assigned(position, {rows.begin, rows.end}, store_.get());
+    if (!offset.ok()) return RowsLost(partition, offset.status());
+    MILLRACE_RETURN_IF_ERROR(Begin(worker, std::move(hosted)));
+    spdlog::info("worker {}: joined; reads rows from offset {}", worker, *offset);
+    return offset;
+  }
+
+  Hosted NewHosted(WorkerId worker) {
+    WorkerOptions options = MakeWorkerOptions(features_, training_, worker);
+    options.evaluate_batches = evaluation_log_ != nullptr;
     const std::chrono::duration<double> least(config_.worker().repeat_interval_s());
     Hosted hosted{RepeatTimer(std::chrono::duration_cast<RepeatTimer::Duration>(least),
                               std::chrono::steady_clock::now())};
     // Names this attempt, so that chunks of two instances of a worker are never joined.
     hosted.task = std::make_unique<WorkerTask>(options, shape_, *model_, random_() >> 20);
     hosted.feed.emplace(*hosted.task);
-    StatusOr<Offset> offset = hosted.feed->Assigned(position, {rows.begin, rows.end}, store_.get());
-    if (!offset.ok()) return RowsLost(partition, offset.status());
-    // Reading stands at the end before the first question is asked: no answer is missed.
+    return hosted;
+  }
+
+  // Reading stands at the end before the first question is asked: no answer is missed.
+  Status Begin(WorkerId worker, Hosted hosted) {
     if (tasks_.empty()) MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(shared_partition_));
-    MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(partition));
+    MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(static_cast<int32_t>(worker)));
     hosted.feed->Started(out_);
-    spdlog::info("worker {}: joined; reads rows from offset {}", worker, *offset);
     tasks_.insert_or_assign(worker, std::move(hosted));
-    return offset;
+    return absl::OkStatus();
+  }
+
+  // ---- leases ----
+
+  // Hosts whom the plan gives to this process, with what it leases to them.
+  Status FollowLeases() {
+    PlannedLeases& plan = hosted_workers_->leases();
+    const std::set<uint32_t> changed = plan.TakeChanged();
+    const std::set<int32_t>& workers = hosted_workers_->workers();
+    std::vector<WorkerId> others;
+    for (const auto& [worker, hosted] : tasks_) {
+      if (!workers.contains(static_cast<int32_t>(worker))) others.push_back(worker);
+    }
+    for (const WorkerId worker : others) MILLRACE_RETURN_IF_ERROR(Revoke(worker, false));
+    for (const int32_t number : workers) {
+      const auto worker = static_cast<WorkerId>(number);
+      const WorkerLeases* const leases = plan.Of(worker);
+      if (leases == nullptr) continue;
+      const auto found = tasks_.find(worker);
+      if (found == tasks_.end()) {
+        MILLRACE_RETURN_IF_ERROR(AssignLeased(worker, *leases));
+      } else if (changed.contains(worker)) {
+        MILLRACE_RETURN_IF_ERROR(FollowLeases(worker, *leases, *found->second.feed));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Status FollowLeases(WorkerId worker, const WorkerLeases& leases, WorkerFeed& feed) {
+    const StatusOr<bool> followed = feed.TakeLeases(leases, TailsOf(worker));
+    if (!followed.ok()) {
+      return absl::DataLossError("the topic plan, worker " + std::to_string(worker) + ": " +
+                                 std::string(followed.status().message()) +
+                                 ". Another program may have written there: check who may "
+                                 "(docs/security.md), and start a new job (another --job)");
+    }
+    if (*followed) return absl::OkStatus();
+    spdlog::info(
+        "worker {}: another process has got through with leases of it that this one has not read",
+        worker);
+    tasks_.erase(worker);
+    return AssignLeased(worker, leases);
+  }
+
+  Status AssignLeased(WorkerId worker, const WorkerLeases& leases) {
+    Hosted hosted = NewHosted(worker);
+    hosted.task->StartLeased(leases, TailsOf(worker));
+    MILLRACE_RETURN_IF_ERROR(Begin(worker, std::move(hosted)));
+    spdlog::info("worker {}: joined; begins with its lease {}", worker,
+                 leases.next_number() - static_cast<uint64_t>(leases.open_size()));
+    return absl::OkStatus();
+  }
+
+  std::vector<InputState> TailsOf(WorkerId worker) const {
+    return hosted_workers_->leases().TailsOf(worker, config_.workers());
   }
 
   Status ReadWeightsFromEnd(int32_t partition) {
@@ -268,7 +362,8 @@ class WorkerLoop {
     const auto found = tasks_.find(worker);
     if (found == tasks_.end()) return absl::OkStatus();
     spdlog::info("worker {}: {}", worker,
-                 lost
+                 leased_input_ ? "the plan does not give it to this process any more"
+                 : lost
                      ? "partition lost (session timeout): the consumer group gives it to a process "
                        "that it hears from, maybe to this one again"
                      : "partition revoked; another process may take it over");
@@ -291,8 +386,10 @@ class WorkerLoop {
       }
       if (hosted.task->ended() != hosted.ended) {
         hosted.ended = true;
-        spdlog::info("worker {}: end of the stream at offset {}", worker,
-                     hosted.task->next_offset());
+        spdlog::info("worker {}: end of {}", worker,
+                     leased_input_ ? "its last lease"
+                                   : "the stream at offset " +
+                                         std::to_string(int64_t{hosted.task->next_offset()}));
       }
       ReportDeniedLeave(hosted);
       HoldOrLetGo(static_cast<int32_t>(worker), *hosted.feed);
@@ -317,8 +414,8 @@ class WorkerLoop {
       hosted.task->Repeat(out_);
       hosted.repeat.Repeated(now, out_.size() > before);
     }
-    ReportSilence(now);
-    ReportIdle(now);
+    waiting_.ReportSilence(SilentShards(), now);
+    waiting_.ReportIdle(!tasks_.empty(), *hosted_workers_, now);
     for (const WorkerId worker : std::exchange(rows_deleted_, {})) {
       MILLRACE_RETURN_IF_ERROR(StartAgain(worker));
     }
@@ -334,6 +431,14 @@ class WorkerLoop {
       }
     }
     return sender_->Send(out_);
+  }
+
+  std::set<ShardId> SilentShards() const {
+    std::set<ShardId> silent;
+    for (const auto& [worker, hosted] : tasks_) {
+      for (const ShardId shard : hosted.task->SilentShards()) silent.insert(shard);
+    }
+    return silent;
   }
 
   // A worker that gets no other answers waits for ever. Said ever more seldom.
@@ -356,41 +461,6 @@ class WorkerLoop {
         "worker {}: a message of weights said that this worker has left, which the server denies "
         "({} so far); the worker goes on. Check that no other program writes to weights",
         hosted.task->worker(), denied);
-  }
-
-  // Nobody trains before every shard has answered: people want to know which one does not.
-  void ReportSilence(SteadyTime now) {
-    std::set<ShardId> silent;
-    for (const auto& [worker, hosted] : tasks_) {
-      for (const ShardId shard : hosted.task->SilentShards()) silent.insert(shard);
-    }
-    if (silent.empty()) {
-      silent_since_ = now;
-      silence_reported_ = now;
-      return;
-    }
-    if (now - silence_reported_ < kSilenceReportEvery) return;
-    silence_reported_ = now;
-    std::string names;
-    for (const ShardId shard : silent) names += " " + std::to_string(shard);
-    const std::chrono::duration<double> since = now - silent_since_;
-    spdlog::warn(
-        "no answer from shard{} for {:.0f} s; updates are sent again. Check that a ServerApp with "
-        "these --server-ids runs",
-        names, since.count());
-  }
-
-  // Who hosts no worker looks broken; people want to know that it need not be.
-  void ReportIdle(SteadyTime now) {
-    if (!tasks_.empty()) {
-      idle_since_ = now;
-      idle_reported_ = false;
-      return;
-    }
-    if (idle_reported_ || now - idle_since_ < kIdleReportAfter) return;
-    idle_reported_ = true;
-    const HostedWorkers::Reason why = hosted_workers_->WhyNone(kIdleReportAfter);
-    spdlog::log(why.is_expected ? spdlog::level::info : spdlog::level::warn, "{}", why.text);
   }
 
   // Rows were deleted under the reader: a new task starts at the first row that is there.
@@ -464,9 +534,8 @@ class WorkerLoop {
     // What does not go out now is computed again by whoever gets the partition.
     (void)sender_->Flush(std::chrono::seconds(2));
     tasks_.clear();
-    if (const Status left = input_->Close(); !left.ok()) {
-      spdlog::warn("{}", TextOf(left));
-    }
+    const Status left = input_ ? input_->Close() : absl::OkStatus();
+    if (!left.ok()) spdlog::warn("{}", TextOf(left));
     return absl::OkStatus();
   }
 
@@ -494,10 +563,12 @@ class WorkerLoop {
   std::unique_ptr<PartitionConsumer> weights_;  // of all workers, and what they share
   SharedWeightsReader shared_;
   std::unique_ptr<HostedWorkers> hosted_workers_;
-  GroupConsumer* input_ = nullptr;  // its rows
+  GroupConsumer* input_ = nullptr;             // its rows; null where rows are leased
+  std::unique_ptr<LeasedInput> leased_input_;  // else null
   std::unique_ptr<Trimmer> trimmer_;
   ConsumerHandler weights_handler_;
   GroupConsumer::Handler input_handler_;
+  LeasedInput::Handler leased_handler_;
 
   std::map<WorkerId, Hosted> tasks_;
   std::set<int32_t> behind_;         // partitions of weights, deleted before they were read
@@ -505,10 +576,7 @@ class WorkerLoop {
   std::vector<OutgoingRecord> out_;
   size_t rows_taken_ = 0;  // in this poll
   size_t records_at_once_ = 1;
-  SteadyTime silent_since_ = std::chrono::steady_clock::now();
-  SteadyTime silence_reported_ = silent_since_;
-  SteadyTime idle_since_ = silent_since_;
-  bool idle_reported_ = false;
+  WaitingWorkers waiting_{std::chrono::steady_clock::now()};
   bool job_ended_ = false;
   SteadyTime next_save_;
   SteadyTime next_registry_read_;

@@ -162,6 +162,12 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
         ", so they would not continue at the same row: give the same --schedule, or --new-stream "
         "to start at the first row");
   }
+  if (start == SnapshotStart::kSameStream && saved.sharding() == Training::DYNAMIC) {
+    return absl::InvalidArgumentError(
+        "the snapshot's job leased rows (--sharding dynamic), so its workers did not have the rows "
+        "of a partition each, and none can continue after them: give --new-stream to start at the "
+        "first row");
+  }
   if (start == SnapshotStart::kSameStream && IsInRounds(training.consistency()) &&
       !StandAtOneClock(manifest)) {
     return absl::InvalidArgumentError(

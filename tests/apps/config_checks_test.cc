@@ -109,6 +109,8 @@ TEST(ValidateConfig, RefusesWhatCannotBeTrainedByAllReduceWithTheRemedy) {
       {"leave out --shards", [](auto& c) { c.set_shards(2); }},
       {"leave out --schedule",
        [](auto& c) { c.mutable_training()->set_schedule(Training::BUFFER); }},
+      {"leave out --sharding dynamic",
+       [](auto& c) { c.mutable_training()->set_sharding(Training::DYNAMIC); }},
       {"leave out --consistency",
        [](auto& c) {
          c.mutable_training()->mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
@@ -171,6 +173,33 @@ TEST(CheckAllReduceFeatures, RefusesAModelWithEmbeddingRows) {
   const Status status = CheckAllReduceFeatures(features, training);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("--wide-above"));
+}
+
+TEST(ValidateConfig, RefusesWhatLeasesOfRowsDoNotGoTogetherWithAndNamesBothFlags) {
+  const std::vector<std::pair<std::string, std::function<void(JobConfig&)>>> cases = {
+      {"--schedule", [](auto& c) { c.mutable_training()->set_schedule(Training::BUFFER); }},
+      {"--freeze-after", [](auto& c) { c.mutable_training()->set_freeze_after_rows(9); }},
+      {"--tail-after", [](auto& c) { c.mutable_training()->set_tail_after_rows(9); }},
+      {"--weights-from-workers",
+       [](auto& c) { c.mutable_server()->set_weights_from_workers(true); }},
+      {"--from-snapshot", [](auto& c) { c.mutable_server()->set_from_snapshot("folder"); }},
+  };
+  JobConfig good;
+  good.mutable_training()->set_sharding(Training::DYNAMIC);
+  EXPECT_TRUE(ValidateConfig(good).ok()) << ValidateConfig(good);
+  for (const auto& [flag, change] : cases) {
+    JobConfig config = good;
+    change(config);
+    const Status status = ValidateConfig(config);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << flag;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--sharding dynamic"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(flag));
+    config.mutable_training()->clear_sharding();
+    EXPECT_TRUE(ValidateConfig(config).ok()) << flag << ": " << ValidateConfig(config);
+  }
+  good.mutable_server()->set_from_snapshot("folder");
+  good.mutable_server()->set_new_stream(true);
+  EXPECT_TRUE(ValidateConfig(good).ok()) << ValidateConfig(good);
 }
 
 TEST(CheckJob, TakesAJobOfTheDefaults) {

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -62,6 +63,37 @@ StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config, 
     }
   }
   return partitions;
+}
+
+// The rows of a worker, in order.
+struct Stream {
+  std::vector<Row> rows;
+  std::set<size_t> ends;  // no batch goes beyond one
+  size_t begin = 0;       // of the next batch
+};
+
+// Without leases those of its partition. Else what the lines of the file name, each WORKER
+// PARTITION BEGIN END: a lease, after those before it.
+StatusOr<std::vector<Stream>> StreamsOf(std::vector<std::vector<Row>> partitions,
+                                        const std::string& leases) {
+  std::vector<Stream> streams(partitions.size());
+  for (size_t i = 0; leases.empty() && i < streams.size(); ++i) {
+    streams[i].rows = std::move(partitions[i]);
+  }
+  if (leases.empty()) return streams;
+  std::ifstream file(leases);
+  size_t worker = 0, partition = 0, begin = 0, end = 0;
+  while (file >> worker >> partition >> begin >> end) {
+    if (worker >= streams.size() || partition >= partitions.size() || begin >= end ||
+        end > partitions[partition].size()) {
+      return absl::InvalidArgumentError(leases + ": a lease of rows that there are not");
+    }
+    std::vector<Row>& rows = streams[worker].rows;
+    for (size_t row = begin; row < end; ++row) rows.push_back(partitions[partition][row]);
+    streams[worker].ends.insert(rows.size());
+  }
+  if (file.eof()) return streams;
+  return absl::InvalidArgumentError(leases + " cannot be read");
 }
 
 // The embedding rows, and the sums of a round that wait to be divided.
@@ -247,7 +279,8 @@ Part Learn(const OnlineSoftmax& model, RowsView batch, const Moments& before, co
   return part;
 }
 
-Status Run(const JobFlags& flags, const std::string& output, const std::string& rows_folder) {
+Status Run(const JobFlags& flags, const std::string& output, const std::string& rows_folder,
+           const std::string& leases) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
   SetDefaults(*config.mutable_training());
   // An online learner's numbers do not depend on where they are kept: here only ids have rows.
@@ -255,8 +288,8 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
     config.mutable_training()->set_wide_above(UINT64_MAX);
   }
   FeatureSpec spec = config.features();
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::vector<Row>> partitions,
-                            ReadPartitions(config, spec));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<std::vector<Row>> partitions, ReadPartitions(config, spec));
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<Stream> streams, StreamsOf(std::move(partitions), leases));
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec));
   JobFeatures features;
   features.set_workers(config.workers());
@@ -284,22 +317,24 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
   const bool grows = !training.has_batch_rows() && online != nullptr;
   const size_t first_rows = grows ? 1 : training.first_batch_rows();
 
-  size_t batch_rows = 0;
-  for (size_t round = 0, begin = 0;; ++round, begin += batch_rows) {
-    batch_rows = training.batch_rows();
-    if (grows) batch_rows = std::clamp<size_t>(config.producer().rows_per_turn() / 2, 32, 128);
-    if (first_rows > 0) batch_rows = std::clamp<size_t>(begin / 32, first_rows, batch_rows);
+  const size_t most_rows = grows
+                               ? std::clamp<size_t>(config.producer().rows_per_turn() / 2, 32, 128)
+                               : training.batch_rows();
+  for (size_t round = 0;; ++round) {
     std::vector<float> sum(weights.size());
     std::vector<Moments> seen;
     double weight = 0;
     bool any = false;
-    for (const std::vector<Row>& rows : partitions) {
-      if (begin >= rows.size()) continue;
+    for (Stream& stream : streams) {
+      if (stream.begin >= stream.rows.size()) continue;
       any = true;
+      const size_t batch_rows =
+          first_rows > 0 ? std::clamp<size_t>(stream.begin / 32, first_rows, most_rows) : most_rows;
+      size_t end = std::min(stream.begin + batch_rows, stream.rows.size());
+      const auto lease_end = stream.ends.upper_bound(stream.begin);
+      if (lease_end != stream.ends.end()) end = std::min(end, *lease_end);
       std::vector<const Row*> batch;
-      for (size_t i = begin; i < std::min(begin + batch_rows, rows.size()); ++i) {
-        batch.push_back(&rows[i]);
-      }
+      while (stream.begin < end) batch.push_back(&stream.rows[stream.begin++]);
       const Part part = online != nullptr
                             ? Learn(*online, batch, moments, scheme, weights, embeddings)
                             : Compute(*model, batch, moments, scheme, weights, embeddings);
@@ -332,6 +367,8 @@ int main(int argc, char** argv) {
   CLI::App app("The plain loop that a sequential one-pass run must equal", "reference_loop");
   std::string output;
   std::string rows_folder;
+  std::string leases;
+  app.add_option("--leases", leases, "What lease_log prints: the rows that each worker had");
   app.add_option("--output", output, "Weights go here")->required();
   app.add_option("--rows-output", rows_folder, "Embedding rows go here, a folder that is there");
   millrace::JobFlags flags(app);
@@ -339,5 +376,5 @@ int main(int argc, char** argv) {
   flags.AddTraining();
   flags.AddProducer();
   return millrace::RunProgram(app, "reference_loop", argc, argv,
-                              [&] { return millrace::Run(flags, output, rows_folder); });
+                              [&] { return millrace::Run(flags, output, rows_folder, leases); });
 }

@@ -52,8 +52,10 @@ ALL = [acl for command in documented() for acl in acls(command)]
 PARAMETERS = ("predictor", "topic", "literal", "flights.parameters", "Read")
 # Which the worker needs where there is a master.
 PLAN = ("worker", "topic", "literal", "flights.plan", "Read")
+# Which the server needs where a master leases rows.
+CONTROL = ("server", "topic", "literal", "flights.control", "Write")
 EVERY = [acl for acl in ALL
-         if acl[0] not in (SOURCE, SCORER, MASTER) and acl not in (PARAMETERS, PLAN)]
+         if acl[0] not in (SOURCE, SCORER, MASTER) and acl not in (PARAMETERS, PLAN, CONTROL)]
 
 
 def wait_for(happened, timeout=PATIENCE):
@@ -439,6 +441,39 @@ class SecureTest(topology.OnABroker):
         self.broker.allow("planned", [PLAN])
         job.start("worker0")
         self.until(job.trains, job, "training")
+        job.interrupt("master")
+
+    def test_a_server_started_by_hand_tells_the_master_what_is_counted_if_it_may(self):
+        self.broker.allow_transactions("leased-shard-")
+        self.broker.allow_transactional_ids("flights.master", ["leased.master"])
+        of_workers = [(MASTER, *acl[1:]) for acl in ALL if acl[0] == "worker"]
+        of_workers.append((MASTER, "topic", "prefixed", "flights.", "Create"))
+        self.broker.allow("leased", [*of_workers, *(acl for acl in ALL
+                                                    if acl not in (CONTROL, ALTER_CONFIGS))])
+        job = self.job("leased")
+        job.commands["server"] += ["--sharding", "dynamic"]
+        job.commands["master"] = [
+            topology.PROGRAMS / "MasterApp", "--brokers", self.broker.address, "--job", "leased",
+            "--workers", "2", "--server-processes", "0", "--worker-processes", "1",
+            "--sharding", "dynamic", "--run-dir", self.path / "leased-run",
+            *self.broker.flags(MASTER),
+        ]  # fmt: skip
+        job.start("master")
+        job.wait_for_log("master", "worker-0 runs")
+        job.start("server")
+        wait_for(lambda: job.state() or job.has_ended("server"))
+        job.start("producer")
+        self.until(lambda: self.tells(job, "server", "leased.control"), job, "a denial")
+        self.broker.allow("leased", [CONTROL])
+        job.wait_for_log("master", "rows are leased")
+        counted = [topology.PROGRAMS / "MasterApp", "status", "--json", "--brokers",
+                   self.broker.address, "--job", "leased", *self.broker.flags(MASTER)]  # fmt: skip
+
+        def some_are_counted():
+            printed = subprocess.run(counted, check=True, capture_output=True, timeout=PATIENCE).stdout
+            return sum(each["rows_counted"] for each in json.loads(printed)["leases"]["workers"]) > 0
+
+        self.until(some_are_counted, job, "counted rows")
         job.interrupt("master")
 
     def test_a_predictor_of_topics_needs_what_is_documented_and_names_what_it_lacks(self):

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <map>
 #include <mutex>
@@ -14,11 +15,16 @@
 #include <string>
 #include <vector>
 
+#include "job/job_registry.h"
 #include "master/plan_reader.h"
+#include "master/row_leases.h"
 #include "tests/kafka/mock_cluster.h"
 #include "tests/kafka/until.h"
 #include "topics/control_codec.h"
 #include "topics/master_topics.h"
+#include "topics/row_batch.h"
+#include "topics/row_codec.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -314,6 +320,128 @@ TEST_F(MasterLoopTest, WithoutAMasterNothingIsShown) {
   const StatusOr<JobProcesses> job = ReadJobProcesses(config_, never_);
   EXPECT_TRUE(absl::IsFailedPrecondition(job.status())) << job.status();
   EXPECT_THAT(std::string(job.status().message()), HasSubstr("no MasterApp has run the job"));
+}
+
+// A job that leases rows, on two partitions, and whoever writes to its topics.
+class LeasingMasterLoopTest : public MasterLoopTest {
+ protected:
+  LeasingMasterLoopTest() {
+    config_.set_workers(2);
+    options_.leases_rows = true;
+    options_.lease_rows = 10;
+    cluster_.CreateTopic(TopicName("mastered", Topic::kJob), 1);
+    cluster_.CreateTopic(TopicName("mastered", Topic::kInputData), 2);
+  }
+
+  void Publish(Training::Sharding sharding) {
+    JobFeatures features;
+    features.set_epoch(config_.epoch());
+    features.set_workers(2);
+    features.set_feature_count(1);
+    features.mutable_spec()->add_numeric("x");
+    features.mutable_spec()->add_classes("a");
+    features.mutable_spec()->add_classes("b");
+    JobTraining training;
+    training.set_epoch(config_.epoch());
+    training.set_shards(1);
+    training.mutable_training()->set_sharding(sharding);
+    const auto registry = JobRegistry::Create(config_, never_);
+    ASSERT_TRUE((*registry)->PublishFeatures(features).ok());
+    ASSERT_TRUE((*registry)->PublishTraining(training).ok());
+  }
+  void Send(const std::string& topic, int32_t partition, const std::string& key,
+            const std::string& value) {
+    auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "writer"}, nullptr);
+    ASSERT_TRUE((*producer)->Send(topic, partition, key, value).ok());
+    ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
+  }
+  // A record of ten rows, `number` in its partition; or behind so many the end.
+  void SendRows(int32_t partition, uint64_t number) {
+    RowBatchEncoder rows;
+    for (int i = 0; i < 10; ++i) rows.Add({0, {1.5}, {}, {}});
+    Send("mastered.input-data", partition, EncodeInputKey({RowNumber(10 * number), 10}),
+         EncodeRows(rows));
+  }
+  void SendEnd(int32_t partition, uint64_t records) {
+    const RowNumber rows(10 * records);
+    Send("mastered.input-data", partition, EncodeInputKey({rows, 0}), EncodeEnd(rows));
+  }
+  void SendCounted(uint32_t worker, uint64_t rows, uint64_t clock) {
+    ControlRecord record;
+    record.set_epoch(config_.epoch());
+    LeaseCommand::Counted::Worker& counted =
+        *record.mutable_lease()->mutable_counted()->add_worker();
+    counted.set_worker(worker);
+    counted.set_rows(rows);
+    counted.set_clock(clock);
+    Send("mastered.control", 0, "", EncodeControl(record));
+  }
+  // Until the plan says so of the leases.
+  bool PlanSays(const std::function<bool(const JobLeases&)>& what) {
+    return Until([&] {
+      const StatusOr<JobProcesses> job = ReadJobProcesses(config_, never_);
+      return job.ok() && job->leases && what(*job->leases);
+    });
+  }
+};
+
+TEST_F(LeasingMasterLoopTest, TheRowsThatComeAreLeasedAlsoByTheNextMaster) {
+  std::future<Outcome> first = Start(never_);
+  ASSERT_TRUE(Until([&] { return machine_.running() == 2; }));
+  Publish(Training::DYNAMIC);
+  ASSERT_TRUE(PlanSays([](const JobLeases& leases) { return leases.workers.size() == 2; }));
+  for (const uint64_t number : {0, 1, 2}) SendRows(0, number);
+  ASSERT_TRUE(PlanSays([](const JobLeases& leases) { return leases.cut_rows == 30; }));
+  machine_.SetOutOfSight(true);
+  EXPECT_FALSE(first.get().ok());
+  machine_.SetOutOfSight(false);
+  // It goes on behind what was cut.
+  std::future<Outcome> second = Start(never_);
+  SendRows(1, 0);
+  SendRows(0, 3);
+  SendEnd(0, 4);
+  SendEnd(1, 1);
+  ASSERT_TRUE(PlanSays([](const JobLeases& leases) {
+    return leases.ended && leases.cut_rows == 50 && leases.workers[0].last();
+  }));
+  SendCounted(0, 30, 3);
+  ASSERT_TRUE(PlanSays([](const JobLeases& leases) {
+    return leases.workers[0].counted_rows() + leases.workers[1].counted_rows() == 30;
+  }));
+  const StatusOr<JobProcesses> job = ReadJobProcesses(config_, never_);
+  EXPECT_EQ(job->leases->workers[0].next_row() + job->leases->workers[1].next_row(), 50u);
+  EXPECT_EQ(job->leases->free_ranges, 0u);
+  EXPECT_EQ(job->state.unusable(), 0u);
+  machine_.End("worker-0", 0);
+  machine_.End("worker-1", 0);
+  EXPECT_EQ(second.get()->state.phase(), MasterState::ENDED);
+}
+
+TEST_F(LeasingMasterLoopTest, AJobThatWasBegunWithoutLeasesIsAnErrorWithTheRemedy) {
+  Publish(Training::STATIC);
+  const Outcome job = RunToItsEnd();
+  EXPECT_TRUE(absl::IsFailedPrecondition(job.status())) << job.status();
+  EXPECT_THAT(std::string(job.status().message()), HasSubstr("--sharding static"));
+  JobConfig dynamic = config_;
+  dynamic.mutable_training()->set_sharding(Training::DYNAMIC);
+  EXPECT_THAT(std::string(CheckShardingAsBegun(dynamic, never_).message()),
+              HasSubstr("begun with --sharding static, which cannot be changed"));
+  EXPECT_TRUE(CheckShardingAsBegun(config_, never_).ok());
+}
+
+TEST_F(LeasingMasterLoopTest, RowsThatAreMissingAreAnErrorThatNamesThePlace) {
+  Publish(Training::DYNAMIC);
+  std::future<Outcome> master = Start(never_);
+  ASSERT_TRUE(PlanSays([](const JobLeases& leases) { return leases.workers.size() == 2; }));
+  SendRows(1, 3);
+  const Outcome job = master.get();
+  EXPECT_TRUE(absl::IsDataLoss(job.status())) << job.status();
+  EXPECT_THAT(std::string(job.status().message()),
+              HasSubstr("partition 1, offset 0: found row 30 where row 0 was expected"));
+}
+
+TEST_F(MasterLoopTest, TheShardingOfAJobThatNobodyHasBegunIsAnyOne) {
+  EXPECT_TRUE(CheckShardingAsBegun(config_, never_).ok());
 }
 
 }  // namespace

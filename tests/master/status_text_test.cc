@@ -241,5 +241,44 @@ TEST(StatusTableTest, HasALineForEachNode) {
   EXPECT_EQ(node.at("ticks_since_sign"), 10);
 }
 
+JobProcesses WithLeases(bool ended) {
+  JobProcesses job = Job({});
+  WorkerLeases worker;
+  worker.set_worker(1);
+  worker.set_next_number(3);
+  worker.set_next_row(150);
+  worker.set_counted_rows(90);
+  worker.add_open();
+  job.leases = JobLeases{.cut_rows = 250, .free_ranges = 2, .ended = ended, .workers = {worker}};
+  return job;
+}
+
+TEST(NewsTest, LeasesBeginAndNoFurtherRowComes) {
+  EXPECT_THAT(News(Job({}), WithLeases(false)), ElementsAre("rows are leased to 1 workers"));
+  EXPECT_THAT(News(WithLeases(false), WithLeases(false)), IsEmpty());
+  EXPECT_THAT(News(WithLeases(false), WithLeases(true)),
+              ElementsAre("input-data has ended: 250 rows"));
+  EXPECT_THAT(News(WithLeases(true), WithLeases(true)), IsEmpty());
+}
+
+TEST(StatusTableTest, HasALineForEachWorkerThatHasLeases) {
+  EXPECT_THAT(StatusTable("flights", WithLeases(false)),
+              HasSubstr("rows: 250 found, in ranges for leases; 2 ranges are not leased yet\n"
+                        "worker  rows leased  rows counted  open leases\n"
+                        "1       150          90            1\n"));
+  const auto json = nlohmann::json::parse(StatusJson("flights", WithLeases(true)));
+  const auto& leases = json.at("leases");
+  EXPECT_EQ(leases.at("rows"), 250);
+  EXPECT_EQ(leases.at("free_ranges"), 2);
+  EXPECT_EQ(leases.at("ended"), true);
+  const auto& worker = leases.at("workers").at(0);
+  EXPECT_EQ(worker.at("worker"), 1);
+  EXPECT_EQ(worker.at("leases"), 3);
+  EXPECT_EQ(worker.at("rows_leased"), 150);
+  EXPECT_EQ(worker.at("rows_counted"), 90);
+  EXPECT_EQ(worker.at("open"), 1);
+  EXPECT_TRUE(nlohmann::json::parse(StatusJson("flights", Job({}))).at("leases").is_null());
+}
+
 }  // namespace
 }  // namespace millrace

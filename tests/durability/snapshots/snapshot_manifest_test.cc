@@ -156,6 +156,13 @@ TEST(SnapshotFiles, OfAnotherJobsShapeAreRefused) {
   network.mutable_hidden()->Add(32);
   EXPECT_TRUE(CheckSnapshotFits(of_network, features, network, 1, SnapshotStart::kNewStream).ok())
       << "what is the default anyway";
+  SnapshotManifest of_leases = manifest;
+  of_leases.mutable_training()->set_sharding(Training::DYNAMIC);
+  for (const SnapshotStart start : {SnapshotStart::kSameStream, SnapshotStart::kNewStream}) {
+    EXPECT_EQ(CheckSnapshotFits(of_leases, features, same, 1, start).ok(),
+              start == SnapshotStart::kNewStream)
+        << "its workers have not had the rows of partitions";
+  }
   other = same;
   other.set_batch_rows(same.batch_rows() + 1);
   EXPECT_TRUE(fits(other, "x", 1, SnapshotStart::kSameStream).ok())

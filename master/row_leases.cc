@@ -1,0 +1,180 @@
+#include "master/row_leases.h"
+
+#include <algorithm>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "job/job_registry.h"
+#include "job/kafka_options.h"
+#include "kafka/admin.h"
+#include "kafka/timeouts.h"
+#include "topics/row_codec.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Rows that are here at one tick and at the next are leased without waiting for others.
+constexpr milliseconds kCutTickEvery(100);
+constexpr milliseconds kTrimEvery(500);
+constexpr milliseconds kBetweenLooks(100);
+constexpr size_t kRecordsAtOnce = 256;
+// Between two transactions, however fast the rows come.
+constexpr size_t kMostRecords = 4096;
+
+std::string NameOf(Training::Sharding sharding) {
+  return sharding == Training::DYNAMIC ? "dynamic" : "static";
+}
+
+}  // namespace
+
+Status CheckShardingAsBegun(const JobConfig& config, const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
+                            JobRegistry::Create(config, stop));
+  const StatusOr<std::optional<JobTraining>> begun = registry->ReadTraining();
+  if (absl::IsNotFound(begun.status()) || absl::IsPermissionDenied(begun.status())) {
+    return absl::OkStatus();
+  }
+  MILLRACE_RETURN_IF_ERROR(begun.status());
+  if (!*begun) return absl::OkStatus();
+  const Training::Sharding sharding = (*begun)->training().sharding();
+  if (sharding == config.training().sharding()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the job ", config.name(), " was begun with --sharding ", NameOf(sharding),
+                   ", which cannot be changed: give that, or start a new job (another --job)"));
+}
+
+RowLeases::RowLeases(const JobConfig& config, uint64_t lease_rows, Wakeup* wakeup)
+    : config_(config),
+      lease_rows_(lease_rows),
+      wakeup_(wakeup),
+      topic_(TopicName(config.name(), Topic::kInputData)) {
+  looks_.Post("features", [this] {
+    StatusOr<JobFeatures> features = FindFeatures();
+    const std::lock_guard lock(mutex_);
+    found_ = std::move(features);
+    wakeup_->Notify();
+  });
+}
+
+RowLeases::~RowLeases() {
+  ending_ = true;
+  looks_.WaitUntilIdle();
+}
+
+// In the background: it waits for who creates the topics, for the producer and for a server.
+StatusOr<JobFeatures> RowLeases::FindFeatures() {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
+                            JobRegistry::Create(config_, ending_));
+  StatusOr<JobFeatures> found = registry->WaitForFeatures();
+  while (absl::IsNotFound(found.status()) && !ending_) {
+    std::this_thread::sleep_for(kBetweenLooks);
+    found = registry->WaitForFeatures();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(JobFeatures features, std::move(found));
+  MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, registry->WaitForTraining());
+  if (training.training().sharding() != Training::DYNAMIC) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the job ", config_.name(),
+        " was begun with --sharding static, which cannot be changed: give that, or start a new job "
+        "(another --job)"));
+  }
+  if (features.workers() != config_.workers()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job ", config_.name(), " was begun with --workers ", features.workers(),
+                     ", not ", config_.workers(), ": give that, or start a new job"));
+  }
+  return features;
+}
+
+Status RowLeases::Open(const LeaseTable& table) {
+  if (table.workers().size() != config_.workers() || table.inputs().size() != config_.workers()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the plan of the job ", config_.name(), " leases rows of ", table.inputs().size(),
+        " partitions to ", table.workers().size(), " workers, but --workers is ", config_.workers(),
+        ": give what the job was begun with, or start a new job (another --job)"));
+  }
+  ConsumerOptions options;
+  options.client_id = "master-input";
+  options.fetch_wait = kFetchWait;
+  options.read_committed = true;  // numbers of rows whose transaction was aborted are given anew
+  MILLRACE_ASSIGN_OR_RETURN(
+      input_, PartitionConsumer::Create(ToKafkaOptions(config_), options, topic_, wakeup_));
+  if (trimmer_ == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KafkaAdmin> admin,
+                              KafkaAdmin::Create(ToKafkaOptions(config_), "master-trim"));
+    trimmer_ = std::make_unique<Trimmer>(std::move(admin));
+  }
+  cutter_.emplace(lease_rows_, RowShapeFrom(*features_), table);
+  for (const auto& [partition, state] : table.inputs()) {
+    if (state.ended()) continue;
+    MILLRACE_RETURN_IF_ERROR(
+        input_->Assign(static_cast<int32_t>(partition), cutter_->next_offset(partition)));
+  }
+  next_tick_ = steady_clock::now() + kCutTickEvery;
+  return absl::OkStatus();
+}
+
+StatusOr<size_t> RowLeases::Poll() {
+  ConsumerHandler handler;
+  handler.on_record = [this](const ConsumedRecord& record) {
+    return cutter_->Take(static_cast<uint32_t>(record.partition), record.offset, record.key,
+                         record.value);
+  };
+  handler.on_out_of_range = [this](int32_t partition) {
+    return absl::DataLossError(absl::StrCat(
+        topic_, ", partition ", partition,
+        " lacks rows that were never leased: they were deleted, or the topic was deleted and "
+        "created anew. Start a new job (another --job)"));
+  };
+  return input_->Poll(kRecordsAtOnce, handler);
+}
+
+StatusOr<std::vector<LeaseCommand>> RowLeases::TakeCommands(const LeaseTable& table) {
+  std::vector<LeaseCommand> commands;
+  if (!features_) {
+    const std::lock_guard lock(mutex_);
+    if (!found_) return commands;
+    MILLRACE_ASSIGN_OR_RETURN(features_, *std::exchange(found_, std::nullopt));
+  }
+  if (!table.has_begun()) {
+    LeaseCommand::Begin& begin = *commands.emplace_back().mutable_begin();
+    begin.set_workers(config_.workers());
+    begin.set_partitions(config_.workers());
+    return commands;
+  }
+  if (!cutter_) MILLRACE_RETURN_IF_ERROR(Open(table));
+  // Rows that nobody has room for wait in Kafka.
+  if (!table.WantsCuts()) return commands;
+  const size_t enough = 4 * table.workers().size();
+  for (size_t records = 0; records < kMostRecords && commands.size() < enough;) {
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, Poll());
+    std::ranges::move(cutter_->TakeCommands(), std::back_inserter(commands));
+    if (events == 0) break;
+    records += events;
+  }
+  if (const Time now = steady_clock::now(); now >= next_tick_) {
+    next_tick_ = now + kCutTickEvery;
+    cutter_->Tick();
+    std::ranges::move(cutter_->TakeCommands(), std::back_inserter(commands));
+  }
+  return commands;
+}
+
+void RowLeases::Trim(const LeaseTable& table) {
+  const Time now = steady_clock::now();
+  if (trimmer_ == nullptr || now < next_trim_) return;
+  next_trim_ = now + kTrimEvery;
+  for (const auto& [partition, state] : table.inputs()) {
+    // The record with the row before stays: a producer that continues finds its end there.
+    trimmer_->Trim(topic_, static_cast<int32_t>(partition),
+                   std::max<Offset>(table.NeededFrom(partition) - 1, 0));
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,75 @@
+// What a master does for leases of rows beside its fold: it looks where input-data can be cut, and
+// deletes what nobody needs any more.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/background_worker.h"
+#include "base/status.h"
+#include "job/trimmer.h"
+#include "kafka/consumer.h"
+#include "kafka/wakeup.h"
+#include "messages/job.pb.h"
+#include "messages/leases.pb.h"
+#include "messages/records.pb.h"
+#include "processors/input_cutter.h"
+#include "processors/lease_table.h"
+
+namespace millrace {
+
+// Whether the job was begun with the same --sharding as `config` has; OK, too, when nobody has
+// begun it, or it may not be read. FailedPrecondition with the remedy; Cancelled when `stop` is
+// set; Unavailable or DeadlineExceeded when no broker answers.
+Status CheckShardingAsBegun(const JobConfig& config, const std::atomic<bool>& stop);
+
+// Used by one thread.
+class RowLeases {
+ public:
+  // Begins to look for the job's features and settings. `lease_rows`: as InputCutter's. `wakeup`,
+  // which is notified of rows, and `config` outlive it.
+  RowLeases(const JobConfig& config, uint64_t lease_rows, Wakeup* wakeup);
+  ~RowLeases();
+
+  // What was said before may not be in the table of the next TakeCommands, and never come there.
+  void BeginAgain() { cutter_.reset(); }
+  // What is to be said to the table, in this order. Reads on only while the table wants it.
+  // REQUIRES that all that was taken is in the table. FailedPrecondition with the remedy: the job
+  // is none that leases rows, or of another number of workers. DataLoss: rows are missing. Others
+  // are those of JobRegistry and PartitionConsumer.
+  StatusOr<std::vector<LeaseCommand>> TakeCommands(const LeaseTable& table);
+  // Deletes, in the background and now and then, what nobody needs. REQUIRES that `plan` has the
+  // table.
+  void Trim(const LeaseTable& table);
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+
+  StatusOr<JobFeatures> FindFeatures();
+  Status Open(const LeaseTable& table);
+  StatusOr<size_t> Poll();
+
+  const JobConfig& config_;
+  const uint64_t lease_rows_;
+  Wakeup* const wakeup_;
+  const std::string topic_;
+  std::optional<JobFeatures> features_;
+  std::unique_ptr<PartitionConsumer> input_;
+  std::optional<InputCutter> cutter_;
+  Time next_tick_;
+  std::unique_ptr<Trimmer> trimmer_;
+  Time next_trim_;
+
+  std::atomic<bool> ending_ = false;
+  std::mutex mutex_;
+  std::optional<StatusOr<JobFeatures>> found_;  // guarded by mutex_
+  BackgroundWorker looks_;                      // last: it uses all of the above
+};
+
+}  // namespace millrace

@@ -1,0 +1,237 @@
+"""Jobs whose rows MasterApp leases to workers, on a real broker, while everything is killed."""
+
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts" / "lib")]
+import topology  # noqa: E402
+from test_master import MASTER, SEQUENTIAL, MasterJob  # noqa: E402
+
+EVENTUAL = ["--consistency", "eventual", "--batch-rows", "16", "--learning-rate", "0.2"]
+DYNAMIC = ["--sharding", "dynamic"]
+LEASE_LOG = topology.BUILD / "tests" / "end_to_end" / "lease_log"
+
+
+class LeasedJob(MasterJob):
+    """Its two processes host four workers."""
+
+    def leases(self):
+        return self.status()["leases"]
+
+    def counted(self):
+        """Rows that shard 0 has counted, as the plan knows it, of each worker."""
+        try:
+            leases = self.leases()
+        except AssertionError as error:
+            if "no MasterApp has run the job" not in str(error):
+                raise
+            return []  # it has not come to the plan's beginning
+        return [each["rows_counted"] for each in leases["workers"]] if leases else []
+
+    def wait_for_counted(self, enough):
+        end = time.monotonic() + topology.PATIENCE
+        while not enough(counted := self.counted()):
+            if time.monotonic() > end or self.processes["master"].poll() is not None:
+                raise AssertionError(f"{counted}\n{self.log('master')}")
+            time.sleep(0.1)
+
+    def leased_reference(self):
+        """The weights of the plain loop that has the workers' rows by the log of leases."""
+        leases = self.folder / "leases"
+        with open(leases, "wb") as out:
+            subprocess.run([LEASE_LOG, self.broker.address, self.name], check=True, stdout=out,
+                           timeout=topology.PATIENCE)
+        weights = self.folder / "leased.npy"
+        subprocess.run([str(word) for word in (
+            topology.REFERENCE_LOOP, "--workers", self.workers, *self.features, *self.training,
+            "--input", self.data, *self.producer_flags, "--output", weights, "--leases", leases)],
+            check=True, timeout=topology.PATIENCE)  # fmt: skip
+        return weights.read_bytes()
+
+
+class OnABroker(topology.OnABroker):
+    def job(self, flags=(), rows=0, training=EVENTUAL, data=None, name=None, **options):
+        name = name or self.id().rsplit(".", 1)[-1].replace("_", "-")[:60]
+        folder = self.path / name
+        folder.mkdir()
+        if rows:
+            data = folder / "rows.csv"
+            topology.write_csv(data, rows)
+        job = LeasedJob(self.broker, name, folder, flags, data=data, training=[*training, *DYNAMIC],
+                        **options)  # fmt: skip
+        self.addCleanup(job.close)
+        return job
+
+    def assert_each_row_counted_once(self, job, rows):
+        self.assertEqual(job.wait("master"), 0, job.log("master"))
+        self.assertEqual(job.running(), {})
+        summary = job.summary()
+        self.assertEqual(summary["rows_trained"], rows)
+        status = job.status()
+        self.assertEqual(status["unusable_records"], 0)
+        leases = status["leases"]
+        self.assertEqual((leases["rows"], leases["free_ranges"], leases["ended"]), (rows, 0, True))
+        for worker in leases["workers"]:
+            self.assertEqual(worker["rows_counted"], worker["rows_leased"], leases)
+            self.assertEqual(worker["open"], 0, leases)
+        self.assertEqual(sum(job.counted()), rows)
+        return summary
+
+
+class Leases(OnABroker):
+    def test_give_all_rows_to_the_workers(self):
+        job = self.job(["--shards", "2"], rows=5000).start()
+        self.assert_each_row_counted_once(job, 5000)
+        self.assertTrue(all(rows > 0 for rows in job.counted()), job.counted())
+        self.assertIn("rows are leased to 4 workers", job.log("master"))
+        # Nobody needs them any more, but for the last of each partition.
+        topic = f"{job.name}.input-data"
+        begins = self.broker.offsets(topic, 4, "earliest")
+        self.assertTrue(all(begin > 0 for begin in begins), begins)
+
+    def test_may_have_few_rows_or_many(self):
+        for lease_rows in (1, 2000):
+            with self.subTest(lease_rows):
+                job = self.job(["--lease-rows", str(lease_rows)], rows=3000,
+                               name=f"rows-of-a-lease-{lease_rows}").start()
+                self.assert_each_row_counted_once(job, 3000)
+                leases = sum(each["leases"] for each in job.leases()["workers"])
+                # Of a record, or of each partition.
+                self.assertIn(leases, range(4, 3000) if lease_rows == 1 else range(4, 9))
+
+    def test_count_each_row_once_whoever_is_killed(self):
+        job = self.job(["--rate", "1500"], rows=15_000, training=SEQUENTIAL).start()
+        job.wait_for_counted(lambda counted: sum(counted) > 500)
+        draw = random.Random(1)
+        victims = set()
+        deaths = 0
+        while deaths < 25 and job.processes["master"].poll() is None:
+            running = sorted(job.running().items())
+            if running and draw.random() < 0.6:
+                name, (_, command) = draw.choice(running)
+                if command:
+                    job.kill_pid(command)
+                    victims.add(name)
+            if draw.random() < 0.4:
+                job.kill("master")
+                time.sleep(draw.uniform(0, 0.5))
+                job.start("master")
+            deaths += 1
+            time.sleep(draw.uniform(0, 0.8))
+        self.assertLessEqual({"server-0", "worker-0", "worker-1"}, victims)
+        self.assert_each_row_counted_once(job, 15_000)
+        # Who was killed has changed who had which rows, and nothing else.
+        self.assertEqual(job.weights.read_bytes(), job.leased_reference())
+
+    def test_give_a_slow_process_fewer_rows(self):
+        job = self.job(["--rate", "1500"], rows=15_000).start()
+        job.wait_for_counted(lambda counted: len(counted) == 4 and min(counted) > 0)
+        slow = job.running()["worker-1"][1]
+        before = job.counted()
+        os.kill(slow, signal.SIGSTOP)
+        try:
+            job.wait_for_counted(lambda counted: sum(counted) > sum(before) + 6000)
+        finally:
+            os.kill(slow, signal.SIGCONT)
+        self.assert_each_row_counted_once(job, 15_000)
+        counted = job.counted()
+        hosted = [sum(counted[0::2]), sum(counted[1::2])]
+        self.assertLess(hosted[1] + 3000, hosted[0], counted)
+
+    def test_reach_a_process_that_takes_over_from_another(self):
+        job = self.job(["--rate", "300"], rows=6_000).start()
+        job.wait_for_counted(lambda counted: len(counted) == 4 and min(counted) > 0)
+        job.kill_pid(job.running()["worker-0"][1])
+        before = job.counted()
+        job.wait_for_counted(
+            lambda counted: all(now > then for now, then in zip(counted, before, strict=True)))
+        # Without a master nobody gets further rows; the next one goes on.
+        job.kill("master")
+        command = job.commands["master"]
+        rate = command.index("--rate")
+        del command[rate:rate + 2]
+        job.start("master")
+        self.assert_each_row_counted_once(job, 6000)
+
+    def test_leave_no_record_behind_the_last_row_unread(self):
+        folder = self.path / "behind"
+        folder.mkdir()
+        data = folder / "all.csv"
+        topology.write_csv(data, 500)
+        stream = topology._Stream(data, folder / "stream.csv")
+        job = self.job(["--classes", "low,middle,high"], data=stream.pipe)
+        job.start("master")
+        size = data.stat().st_size
+        stream.feed(1 - 1.5 / size)  # all but the end of the last line
+        job.wait_for_counted(lambda counted: sum(counted) >= 499)
+        topic = f"{job.name}.input-data"
+        for partition in range(4):
+            self.broker.write(topic, [f"nobody's {partition}"], "-p", str(partition))
+        stream.feed(1)
+        summary = self.assert_each_row_counted_once(job, 500)
+        self.assertEqual(summary["undecodable_rows"], 4)
+        letters = self.broker.records(f"{job.name}.dead-letter", 4)
+        for partition in range(4):
+            self.assertEqual(letters.count(f"nobody's {partition}".encode()), 1, letters)
+
+
+class Refused(OnABroker):
+    def run_program(self, program, *words):
+        return subprocess.run(
+            [topology.PROGRAMS / program, "--brokers", self.broker.address, *map(str, words)],
+            check=False, capture_output=True, text=True, timeout=topology.PATIENCE, cwd=self.path)
+
+    def assert_refused(self, done, code, *texts):
+        self.assertEqual(done.returncode, code, done.stderr)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+
+    def test_are_servers_and_workers_without_a_master(self):
+        done = self.run_program("ServerApp", "--job", "alone", *DYNAMIC)
+        self.assert_refused(done, 1, "no MasterApp has run the job alone")
+        job = self.job(["--rate", "300"], rows=3000).start()
+        job.wait_for_counted(lambda counted: sum(counted) > 0)
+        done = self.run_program("WorkerApp", "--job", job.name)
+        self.assert_refused(done, 1, "Start no WorkerApp by hand")
+        # Nor can it become a job without leases.
+        job.kill("master")
+        command = job.commands["master"]
+        at = command.index("--sharding")
+        changed = [*command[:at], *command[at + 2:]]
+        job.commands["static"] = changed
+        job.start("static")
+        self.assertEqual(job.wait("static"), 1)
+        self.assertIn("was begun with --sharding dynamic, which cannot be changed", job.log("static"))
+        rate = command.index("--rate")
+        del command[rate:rate + 2]
+        job.start("master")
+        self.assert_each_row_counted_once(job, 3000)
+
+    def test_is_what_leases_do_not_go_together_with(self):
+        for flags, texts in (
+            (["--schedule", "buffer"], ["--schedule", "dynamic"]),
+            (["--freeze-after", "10"], ["--freeze-after"]),
+            (["--weights-from-workers"], ["--weights-from-workers"]),
+            (["--worker-processes", "0"], ["--worker-processes 0 starts none"]),
+            (["--worker-command", "true"], ["leave out --worker-command"]),
+        ):
+            with self.subTest(flags):
+                done = subprocess.run(
+                    [MASTER, "--brokers", "localhost:1", "--job", "refused", *DYNAMIC, *flags],
+                    check=False, capture_output=True, text=True, timeout=60, cwd=self.path)
+                self.assert_refused(done, 2, *texts)
+        done = subprocess.run([MASTER, "--job", "refused", "--lease-rows", "5"], check=False,
+                              capture_output=True, text=True, timeout=60, cwd=self.path)
+        self.assert_refused(done, 2, "--lease-rows has no effect without --sharding dynamic")
+
+
+if __name__ == "__main__":
+    topology.end_on_signals()
+    unittest.main(verbosity=2)
