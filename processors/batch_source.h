@@ -62,6 +62,8 @@ class BatchSource {
   virtual void Flush(RowNumber /*row*/) {}
   // The stream has `row_count` rows.
   virtual void End(RowNumber row_count) = 0;
+  // Whether it was, so that all of the stream has come.
+  virtual bool HasEnd() const = 0;
 
   // The batch after this progress: what was reported, or what it will be when the updates in flight
   // are accepted. OutOfRange when rows are needed that were deleted.

@@ -35,6 +35,7 @@ class OnePassBatches final : public BatchSource {
   void Add(RowNumber number, int64_t timestamp_ms, Row* row) override;
   void Flush(RowNumber row) override;
   void End(RowNumber row_count) override;
+  bool HasEnd() const override { return end_.has_value(); }
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   void Forget(const Progress& progress) override;
   std::vector<const Row*> RowsOfBatchAt(RowNumber begin, size_t batches_on) const override;

@@ -36,6 +36,7 @@ class SlidingBufferBatches final : public BatchSource {
 
   void Add(RowNumber number, int64_t timestamp_ms, Row* row) override;
   void End(RowNumber row_count) override { end_ = row_count; }
+  bool HasEnd() const override { return end_.has_value(); }
   StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
   size_t size() const override { return buffer_.size(); }
   bool Reaches(RowNumber rows_end) const override {

@@ -194,6 +194,9 @@ void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     Part& part = parts_[shard];
     if (part.left || (!again && part.leave_sent == part.clock)) continue;
+    // What cannot be used may stand behind the last row. (Another shard may have taken the leave of
+    // an instance that was killed, and this one has read nothing yet.)
+    if (shard == 0 && !source_.HasEnd()) continue;
     part.leave_sent = part.clock;
     // A shard takes a leave only of the clock that it has come to.
     Gradient message = NewMessage();

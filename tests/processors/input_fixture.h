@@ -26,6 +26,7 @@ class RecordingSource final : public BatchSource {
   }
   void Flush(RowNumber row) override { flushes.push_back(row); }
   void End(RowNumber row_count) override { ends.push_back(row_count); }
+  bool HasEnd() const override { return !ends.empty(); }
   StatusOr<BatchState> Next(const Progress&, Batch&) override { return BatchState::kWait; }
   size_t size() const override { return added.size(); }
   bool WantsRows() const override { return true; }

@@ -119,6 +119,7 @@ class TrainingWorker {
     }
   }
   void AddDamagedRow() { Input(EncodeInputKey({next_row_++, 1}), "damaged"); }
+  void AddStranger() { Input("a stranger", ""); }
   void End() { Input(EncodeInputKey({next_row_, 0}), EncodeEnd(next_row_)); }
 
   Weights Answer(Clock clock, ShardId shard = 0) const {

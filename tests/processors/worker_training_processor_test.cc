@@ -269,10 +269,16 @@ TEST(WorkerTrainingTest, IfOneShardSaysLeftItLeavesAll) {
   const std::vector<Gradient> questions = worker.Start();
   const Weights left = worker.To(questions[1], TrainingWorker::Left(worker.Answer(2, 1)));
   ASSERT_TRUE(worker.Receive(left).ok());
-  const std::vector<Gradient> leave = worker.ReceiveAndTrain(worker.Answer(2, 0));
+  EXPECT_THAT(worker.ReceiveAndTrain(worker.Answer(2, 0)), IsEmpty())
+      << "shard 0 is told with the leave what is behind the last row";
+  EXPECT_THAT(worker.Repeat(), IsEmpty());
+  worker.AddStranger();
+  worker.End();
+  const std::vector<Gradient> leave = worker.Train();
   ASSERT_THAT(leave, SizeIs(1));
   EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0}));
   EXPECT_EQ(leave[0].kind_case(), Gradient::kLeave);
+  EXPECT_EQ(leave[0].leave().dead_letters_size(), 1);
   EXPECT_THAT(worker.Train(), IsEmpty()) << "once, and then by Repeat";
   EXPECT_EQ(worker.Repeat()[0].kind_case(), Gradient::kLeave);
   worker.ReceiveAndTrain(TrainingWorker::Left(worker.Answer(2, 0)));
@@ -283,6 +289,8 @@ TEST(WorkerTrainingTest, TheLeaveOfOtherShardsFollowsTheirClock) {
   WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;
   TrainingWorker worker(options);
+  worker.AddRows(8);
+  worker.End();
   const std::vector<Gradient> questions = worker.Start();
   const Weights left = worker.To(questions[1], TrainingWorker::Left(worker.Answer(2, 1)));
   ASSERT_TRUE(worker.Receive(left).ok());
