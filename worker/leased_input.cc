@@ -18,15 +18,14 @@ using std::chrono::steady_clock;
 constexpr size_t kAheadKbytes = 16'384;
 constexpr size_t kLeastAheadKbytes = 256;
 constexpr size_t kMostAheadKbytes = 4'096;
-// Rows are deleted when `plan` says that they are counted, which this process will read, too.
 constexpr std::chrono::milliseconds kReadAgainAfter(500);
-constexpr std::chrono::seconds kPatienceWithThePlan(30);
 
 }  // namespace
 
-StatusOr<std::unique_ptr<LeasedInput>> LeasedInput::Create(const JobConfig& config,
-                                                           Wakeup* wakeup) {
-  std::unique_ptr<LeasedInput> input(new LeasedInput(TopicName(config.name(), Topic::kInputData)));
+StatusOr<std::unique_ptr<LeasedInput>> LeasedInput::Create(const JobConfig& config, Wakeup* wakeup,
+                                                           std::chrono::milliseconds patience) {
+  std::unique_ptr<LeasedInput> input(
+      new LeasedInput(TopicName(config.name(), Topic::kInputData), patience));
   MILLRACE_RETURN_IF_ERROR(input->Open(config, wakeup));
   return input;
 }
@@ -115,13 +114,17 @@ Status LeasedInput::CheckGone(int32_t partition, const Handler& handler) {
   seeks_.erase(partition);
   MILLRACE_RETURN_IF_ERROR(consumer_->Unassign(partition));
   const Time now = steady_clock::now();
-  Gone& gone = gone_.try_emplace(partition, Gone{.since = now, .retry_at = now}).first->second;
+  Gone& gone = gone_[partition];
   gone.retry_at = now + kReadAgainAfter;
   MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range, handler.range_of(partition));
   for (const Wish& wish : handler.wishes()) {
     if (static_cast<int32_t>(wish.partition) != partition) continue;
-    const bool is_lost = wish.offset > range.end || now - gone.since > kPatienceWithThePlan;
-    if (!is_lost || (wish.offset >= range.begin && wish.offset <= range.end)) continue;
+    if (wish.offset >= range.begin && wish.offset <= range.end) continue;
+    const bool is_known = gone.worker == wish.worker && gone.lease == wish.lease;
+    if (!is_known || gone.since == Time()) {
+      gone = {.worker = wish.worker, .lease = wish.lease, .since = now, .retry_at = gone.retry_at};
+    }
+    if (wish.offset <= range.end && now - gone.since <= patience_) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat(
         topic_, ", partition ", partition, " has offsets ", int64_t{range.begin}, " to ",
         int64_t{range.end}, ", but rows at offset ", int64_t{wish.offset}, " are leased to worker ",

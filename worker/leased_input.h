@@ -37,9 +37,14 @@ class LeasedInput {
     std::function<StatusOr<OffsetRange>(int32_t partition)> range_of;
   };
 
+  // For how long leased rows may be missing before they count as gone for good: they are deleted
+  // when `plan` says that they are counted, which this process will read, too.
+  static constexpr std::chrono::seconds kPatience{30};
+
   // `config` and `wakeup`, which is notified of records, outlive it. Errors are
   // PartitionConsumer::Create's.
-  static StatusOr<std::unique_ptr<LeasedInput>> Create(const JobConfig& config, Wakeup* wakeup);
+  static StatusOr<std::unique_ptr<LeasedInput>> Create(
+      const JobConfig& config, Wakeup* wakeup, std::chrono::milliseconds patience = kPatience);
 
   // Hands out about so many records of what has come, without waiting; returns how many events
   // there were. DataLoss: rows that are leased are gone for good. Others are those of
@@ -49,11 +54,14 @@ class LeasedInput {
  private:
   using Time = std::chrono::steady_clock::time_point;
   struct Gone {
-    Time since;
-    Time retry_at;
+    WorkerId worker = 0;  // whose lease
+    uint64_t lease = 0;
+    Time since{};
+    Time retry_at{};
   };
 
-  explicit LeasedInput(std::string topic) : topic_(std::move(topic)) {}
+  LeasedInput(std::string topic, std::chrono::milliseconds patience)
+      : topic_(std::move(topic)), patience_(patience) {}
   Status Open(const JobConfig& config, Wakeup* wakeup);
   Status Take(const ConsumedRecord& record, const Handler& handler);
   // Follows the wishes, as far as that can be done within a Poll of the consumer.
@@ -62,6 +70,7 @@ class LeasedInput {
   Status CheckGone(int32_t partition, const Handler& handler);
 
   const std::string topic_;
+  const std::chrono::milliseconds patience_;
   std::unique_ptr<PartitionConsumer> consumer_;
   LeaseReader reader_;
   std::map<int32_t, Offset> seeks_;  // to be done

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -88,8 +89,8 @@ class LeasedInputTest : public testing::Test {
     handler_.range_of = [this](int32_t) -> StatusOr<OffsetRange> { return range_; };
   }
 
-  void Open() {
-    auto input = LeasedInput::Create(config_, &wakeup_);
+  void Open(std::chrono::milliseconds patience = LeasedInput::kPatience) {
+    auto input = LeasedInput::Create(config_, &wakeup_, patience);
     ASSERT_TRUE(input.ok()) << input.status();
     input_ = *std::move(input);
   }
@@ -148,6 +149,22 @@ TEST_F(LeasedInputTest, RowsThatAreGoneAreWaitedForUntilThePlanSaysMore) {
   // Another instance of it is further.
   workers_[0].leases = {{0, 200, 300}};
   ASSERT_TRUE(PollUntil([&] { return workers_[0].got.size() == 100; }));
+}
+
+TEST_F(LeasedInputTest, RowsOfAnotherLeaseThatAreGoneAreWaitedForAsLong) {
+  workers_[0].leases = {{0, 400, 500}};
+  range_ = {450, 600};
+  Open(std::chrono::milliseconds(1500));
+  const auto poll_for = [&](std::chrono::milliseconds time) {
+    Status status;
+    (void)Until([&] { return !(status = input_->Poll(100, handler_).status()).ok(); }, time);
+    return status;
+  };
+  EXPECT_EQ(poll_for(std::chrono::milliseconds(1000)), absl::OkStatus());
+  workers_[0].leases.push_back({0, 420, 500});
+  workers_[0].lease = 1;
+  EXPECT_EQ(poll_for(std::chrono::milliseconds(1000)), absl::OkStatus()) << "a second loss";
+  EXPECT_TRUE(absl::IsDataLoss(poll_for(std::chrono::seconds(20))));
 }
 
 TEST_F(LeasedInputTest, ATopicThatEndsBeforeALeaseIsAnErrorThatNamesThePlace) {
