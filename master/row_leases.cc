@@ -1,5 +1,7 @@
 #include "master/row_leases.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <iterator>
 #include <thread>
@@ -10,6 +12,7 @@
 #include "job/kafka_options.h"
 #include "kafka/admin.h"
 #include "kafka/timeouts.h"
+#include "processors/policy.h"
 #include "topics/row_codec.h"
 #include "topics/topics.h"
 
@@ -23,6 +26,7 @@ using std::chrono::steady_clock;
 constexpr milliseconds kCutTickEvery(100);
 constexpr milliseconds kTrimEvery(500);
 constexpr milliseconds kBetweenLooks(100);
+constexpr int kLooksUntilSaid = 50;
 constexpr size_t kRecordsAtOnce = 256;
 // Between two transactions, however fast the rows come.
 constexpr size_t kMostRecords = 4096;
@@ -54,10 +58,10 @@ RowLeases::RowLeases(const JobConfig& config, uint64_t lease_rows, Wakeup* wakeu
       lease_rows_(lease_rows),
       wakeup_(wakeup),
       topic_(TopicName(config.name(), Topic::kInputData)) {
-  looks_.Post("features", [this] {
-    StatusOr<JobFeatures> features = FindFeatures();
+  looks_.Post("settings", [this] {
+    StatusOr<Found> found = FindSettings();
     const std::lock_guard lock(mutex_);
-    found_ = std::move(features);
+    found_ = std::move(found);
     wakeup_->Notify();
   });
 }
@@ -68,28 +72,34 @@ RowLeases::~RowLeases() {
 }
 
 // In the background: it waits for who creates the topics, for the producer and for a server.
-StatusOr<JobFeatures> RowLeases::FindFeatures() {
+StatusOr<RowLeases::Found> RowLeases::FindSettings() {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config_, ending_));
-  StatusOr<JobFeatures> found = registry->WaitForFeatures();
-  while (absl::IsNotFound(found.status()) && !ending_) {
+  StatusOr<JobFeatures> features = registry->WaitForFeatures();
+  for (int looks = 1; absl::IsNotFound(features.status()) && !ending_; ++looks) {
+    if (looks % kLooksUntilSaid == 0) {
+      spdlog::info(
+          "waiting for topic {}, which ServerApp or CsvProducer creates: no rows are leased",
+          TopicName(config_.name(), Topic::kJob));
+    }
     std::this_thread::sleep_for(kBetweenLooks);
-    found = registry->WaitForFeatures();
+    features = registry->WaitForFeatures();
   }
-  MILLRACE_ASSIGN_OR_RETURN(JobFeatures features, std::move(found));
-  MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, registry->WaitForTraining());
-  if (training.training().sharding() != Training::DYNAMIC) {
+  MILLRACE_RETURN_IF_ERROR(features.status());
+  Found found{.features = *std::move(features)};
+  MILLRACE_ASSIGN_OR_RETURN(found.training, registry->WaitForTraining());
+  if (found.training.training().sharding() != Training::DYNAMIC) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the job ", config_.name(),
         " was begun with --sharding static, which cannot be changed: give that, or start a new job "
         "(another --job)"));
   }
-  if (features.workers() != config_.workers()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the job ", config_.name(), " was begun with --workers ", features.workers(),
-                     ", not ", config_.workers(), ": give that, or start a new job"));
+  if (found.features.workers() != config_.workers()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the job ", config_.name(), " was begun with --workers ", found.features.workers(),
+        ", not ", config_.workers(), ": give that, or start a new job"));
   }
-  return features;
+  return found;
 }
 
 Status RowLeases::Open(const LeaseTable& table) {
@@ -110,7 +120,7 @@ Status RowLeases::Open(const LeaseTable& table) {
                               KafkaAdmin::Create(ToKafkaOptions(config_), "master-trim"));
     trimmer_ = std::make_unique<Trimmer>(std::move(admin));
   }
-  cutter_.emplace(lease_rows_, RowShapeFrom(*features_), table);
+  cutter_.emplace(lease_rows_, RowShapeFrom(settings_->features), table);
   for (const auto& [partition, state] : table.inputs()) {
     if (state.ended()) continue;
     MILLRACE_RETURN_IF_ERROR(
@@ -118,6 +128,12 @@ Status RowLeases::Open(const LeaseTable& table) {
   }
   next_tick_ = steady_clock::now() + kCutTickEvery;
   return absl::OkStatus();
+}
+
+bool RowLeases::IsCutAsIn(const LeaseTable& table) const {
+  return std::ranges::all_of(table.inputs(), [&](const auto& input) {
+    return cutter_->cut_row(input.first) == input.second.cut_row();
+  });
 }
 
 StatusOr<size_t> RowLeases::Poll() {
@@ -137,16 +153,26 @@ StatusOr<size_t> RowLeases::Poll() {
 
 StatusOr<std::vector<LeaseCommand>> RowLeases::TakeCommands(const LeaseTable& table) {
   std::vector<LeaseCommand> commands;
-  if (!features_) {
+  if (!settings_) {
     const std::lock_guard lock(mutex_);
     if (!found_) return commands;
-    MILLRACE_ASSIGN_OR_RETURN(features_, *std::exchange(found_, std::nullopt));
+    MILLRACE_ASSIGN_OR_RETURN(settings_, *std::exchange(found_, std::nullopt));
   }
   if (!table.has_begun()) {
     LeaseCommand::Begin& begin = *commands.emplace_back().mutable_begin();
     begin.set_workers(config_.workers());
     begin.set_partitions(config_.workers());
+    const JobTraining& training = settings_->training;
+    begin.set_open_leases(OpenLeases(training.shards(), PipelineOf(training.training())));
     return commands;
+  }
+  if (cutter_ && !IsCutAsIn(table)) {
+    spdlog::warn(
+        "the plan of the job {} has other cuts of input-data than this MasterApp has said; it goes "
+        "on "
+        "from those. Check that no other program writes to control (docs/security.md)",
+        config_.name());
+    cutter_.reset();
   }
   if (!cutter_) MILLRACE_RETURN_IF_ERROR(Open(table));
   // Rows that nobody has room for wait in Kafka.

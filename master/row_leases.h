@@ -51,15 +51,22 @@ class RowLeases {
  private:
   using Time = std::chrono::steady_clock::time_point;
 
-  StatusOr<JobFeatures> FindFeatures();
+  struct Found {
+    JobFeatures features{};
+    JobTraining training{};
+  };
+
+  StatusOr<Found> FindSettings();
   Status Open(const LeaseTable& table);
+  // Whether the table has taken the cutter's last cuts, and no others.
+  bool IsCutAsIn(const LeaseTable& table) const;
   StatusOr<size_t> Poll();
 
   const JobConfig& config_;
   const uint64_t lease_rows_;
   Wakeup* const wakeup_;
   const std::string topic_;
-  std::optional<JobFeatures> features_;
+  std::optional<Found> settings_;
   std::unique_ptr<PartitionConsumer> input_;
   std::optional<InputCutter> cutter_;
   Time next_tick_;
@@ -68,8 +75,8 @@ class RowLeases {
 
   std::atomic<bool> ending_ = false;
   std::mutex mutex_;
-  std::optional<StatusOr<JobFeatures>> found_;  // guarded by mutex_
-  BackgroundWorker looks_;                      // last: it uses all of the above
+  std::optional<StatusOr<Found>> found_;  // guarded by mutex_
+  BackgroundWorker looks_;                // last: it uses all of the above
 };
 
 }  // namespace millrace

@@ -37,6 +37,8 @@ class InputCutter {
 
   // The next record of the partition that is to be read; those before it may come, too.
   Offset next_offset(uint32_t partition) const { return inputs_.at(partition).next_offset; }
+  // Behind the rows of it that were cut.
+  RowNumber cut_row(uint32_t partition) const { return inputs_.at(partition).cut_row; }
   // Whether all rows of the partition are known.
   bool has_ended(uint32_t partition) const { return inputs_.at(partition).ended; }
 

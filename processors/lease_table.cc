@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "processors/policy.h"
 #include "topics/lease_codec.h"
 #include "topics/message_codec.h"
 
@@ -30,6 +31,11 @@ bool IsDense(const States& states, const NumberOf& number_of) {
 
 }  // namespace
 
+uint32_t OpenLeases(uint32_t shards, size_t pipeline) {
+  static_assert(kMostPipeline + 2 <= kMostOpenLeases);
+  return static_cast<uint32_t>(std::max<size_t>(UpdatesAhead(shards, pipeline) + 2, 3));
+}
+
 // ---- commands ----
 
 Status LeaseTable::Apply(const LeaseCommand& command) {
@@ -50,13 +56,15 @@ Status LeaseTable::Apply(const LeaseCommand& command) {
 
 Status LeaseTable::Begin(const LeaseCommand::Begin& begin) {
   if (has_begun()) {
-    if (workers_.size() == begin.workers() && inputs_.size() == begin.partitions()) {
+    if (workers_.size() == begin.workers() && inputs_.size() == begin.partitions() &&
+        open_leases_ == begin.open_leases()) {
       return absl::OkStatus();
     }
     return BadLeases("the job has begun to lease rows of " + std::to_string(inputs_.size()) +
-                     " partitions to " + std::to_string(workers_.size()) +
-                     " workers; a second beginning names " + std::to_string(begin.partitions()) +
-                     " and " + std::to_string(begin.workers()));
+                     " partitions to " + std::to_string(workers_.size()) + " workers, " +
+                     std::to_string(open_leases_) + " each; a second beginning names " +
+                     std::to_string(begin.partitions()) + ", " + std::to_string(begin.workers()) +
+                     " and " + std::to_string(begin.open_leases()));
   }
   for (uint32_t worker = 0; worker < begin.workers(); ++worker) {
     workers_[worker].set_worker(worker);
@@ -66,6 +74,7 @@ Status LeaseTable::Begin(const LeaseCommand::Begin& begin) {
     inputs_[partition].set_partition(partition);
     changed_inputs_.insert(partition);
   }
+  open_leases_ = begin.open_leases();
   free_changed_ = true;
   return absl::OkStatus();
 }
@@ -136,7 +145,7 @@ Status LeaseTable::Count(const LeaseCommand::Counted& counted) {
                        std::to_string(workers_.size() - 1));
     }
     if (said.rows() <= worker->second.next_row()) continue;
-    return BadLeases("shard 0 has counted " + std::to_string(said.rows()) + " rows of " +
+    return BadLeases("the shards have counted " + std::to_string(said.rows()) + " rows of " +
                      NameOfWorker(said.worker()) + ", but only " +
                      std::to_string(worker->second.next_row()) + " were leased to it");
   }
@@ -165,7 +174,7 @@ WorkerLeases* LeaseTable::NextToGet() {
   };
   WorkerLeases* next = nullptr;
   for (auto& [number, worker] : workers_) {
-    if (static_cast<size_t>(worker.open_size()) >= kMostOpenLeases) continue;
+    if (static_cast<uint32_t>(worker.open_size()) >= open_leases_) continue;
     if (next == nullptr || order(worker) < order(*next)) next = &worker;
   }
   return next;
@@ -226,6 +235,7 @@ Offset LeaseTable::NeededFrom(uint32_t partition) const {
 
 FreeLeases LeaseTable::SaveFree() const {
   FreeLeases saved;
+  saved.set_open_leases(open_leases_);
   for (const InputRange& range : free_) *saved.add_range() = range;
   return saved;
 }
@@ -236,7 +246,10 @@ Status LeaseTable::Load(Workers workers, Inputs inputs, const FreeLeases* free) 
   if (has_begun() != (free != nullptr)) {
     return BadLeases("the record free-leases is missing, or it is there without leases");
   }
-  if (free != nullptr) free_.assign(free->range().begin(), free->range().end());
+  if (free != nullptr) {
+    free_.assign(free->range().begin(), free->range().end());
+    open_leases_ = free->open_leases();
+  }
   return Check();
 }
 
@@ -248,6 +261,7 @@ Status LeaseTable::Check() const {
       !IsDense(inputs_, [](const InputState& input) { return input.partition(); })) {
     return BadLeases("a record lease: or input: is missing, or has another number than its key");
   }
+  if (has_begun()) MILLRACE_RETURN_IF_ERROR(CheckOpenLeases(open_leases_));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("free ranges of rows:", free_.size(), kMostFreeRanges));
   for (const InputRange& range : free_) MILLRACE_RETURN_IF_ERROR(CheckInputRange(range));
   for (const auto& [partition, input] : inputs_) MILLRACE_RETURN_IF_ERROR(CheckInputState(input));
@@ -258,7 +272,10 @@ Status LeaseTable::Check() const {
       return BadLeases(NameOfWorker(number) + (is_over ? " is not told" : " is told") +
                        " that its leases are the last");
     }
-    const bool has_room = static_cast<size_t>(worker.open_size()) < kMostOpenLeases;
+    const auto open = static_cast<uint32_t>(worker.open_size());
+    MILLRACE_RETURN_IF_ERROR(
+        CheckAtMost("open leases of " + NameOfWorker(number) + ":", open, open_leases_));
+    const bool has_room = open < open_leases_;
     if (has_room && !free_.empty()) {
       return BadLeases(NameOfWorker(number) + " has too few leases although ranges are free");
     }

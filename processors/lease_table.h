@@ -15,15 +15,24 @@
 
 namespace millrace {
 
+// Updates of a worker that shard 0 may have while another shard has not: those that may be in
+// flight (PipelineOf), unless it is the only shard.
+inline size_t UpdatesAhead(uint32_t shards, size_t pipeline) { return shards > 1 ? pipeline : 0; }
+// The most leases that a worker should have open: one that it has begun, the next, and one for the
+// wait. If each is of a single batch, those of the updates that shard 0 may have ahead are not done
+// either.
+uint32_t OpenLeases(uint32_t shards, size_t pipeline);
+
 // A fold of commands about leases. Pure; not thread-safe.
 //
 // Partitions are cut into ranges of rows, each row once. The oldest free range goes to the worker
 // with the fewest rows that are not counted, as long as it has room for a lease; of these to the
 // one that has been given the fewest rows, so that workers of equal speed have equal shares even
 // where rows are rare; then to the first one. A worker's leases stand one behind the other in a
-// numbering of its own. So its batches are those of a partition of its own, and shard 0 counts them
-// as such: a lease is done when shard 0 has counted its last row, and who says so late or again
-// changes nothing.
+// numbering of its own. So its batches are those of a partition of its own, and the shards count
+// them as such: a lease is done when all of them have counted its last row, and who says so late or
+// again changes nothing. (A worker that begins anew may owe some shards an update that others
+// have.)
 class LeaseTable {
  public:
   using Workers = std::map<uint32_t, WorkerLeases>;  // by worker
@@ -81,6 +90,7 @@ class LeaseTable {
   Workers workers_;
   Inputs inputs_;
   Free free_;
+  uint32_t open_leases_ = 0;  // that a worker may have; 0: before the beginning
   std::set<uint32_t> changed_workers_;
   std::set<uint32_t> changed_inputs_;
   bool free_changed_ = false;

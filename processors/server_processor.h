@@ -172,10 +172,11 @@ class ServerProcessor {
   uint64_t rows_trained() const { return rows_trained_; }
   uint64_t steps() const { return model_.steps(); }
   double train_loss() const { return train_loss_; }
+  const ServerOptions& options() const { return options_; }
   // Rows of the worker below this number have been counted.
-  RowNumber rows_end(WorkerId worker) const {
-    return RowNumber(members_.at(worker).rows.now().end());
-  }
+  RowNumber rows_end(WorkerId worker) const { return RowNumber(rows(worker).now().end()); }
+  // The same of the clocks before, too.
+  const RowHistory& rows(WorkerId worker) const { return members_.at(worker).rows; }
   uint32_t buffer_rows(WorkerId worker) const { return members_.at(worker).buffer_rows; }
 
   // From here on the state is restored from the workers' reports (LostState). REQUIRES: nothing has

@@ -52,10 +52,12 @@ WaitingReport::Line WaitingReport::LineOf(const ShardTask& task, Awaited::What w
                                           double seconds) {
   if (what == Awaited::What::kAnything) {
     // Whether there are rows the server cannot know: no warning.
-    return {false, fmt::format("shard {}: no update has come from any worker for {:.0f} s: either "
-                               "no worker has new rows for one (a batch, or the end of the "
-                               "stream), or no WorkerApp runs: then start WorkerApp",
-                               task.shard(), seconds)};
+    return {false,
+            fmt::format("shard {}: no update has come from any worker for {:.0f} s: either "
+                        "no worker has new rows for one (a batch, or the end of the "
+                        "stream), or no WorkerApp runs: then start WorkerApp (where rows are "
+                        "leased: MasterApp)",
+                        task.shard(), seconds)};
   }
   std::string names;
   for (const WorkerId worker : task.processor().WaitedFor()) names += " " + std::to_string(worker);

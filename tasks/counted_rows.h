@@ -1,4 +1,4 @@
-// What the master of a job that leases rows is told of the rows that shard 0 has counted.
+// What the master of a job that leases rows is told of the rows that all shards have counted.
 #pragma once
 
 #include <chrono>
@@ -34,6 +34,10 @@ class CountedRows {
     Clock clock = 0;
     bool operator==(const Said&) const = default;
   };
+
+  // What all shards have of a worker: what this one had as many updates before as may be in flight;
+  // or all, if the worker has left, since it does so when none is.
+  static Said CountedByAll(const ServerProcessor& shard, WorkerId worker);
 
   std::vector<Said> said_;  // by worker; as a table of leases begins
   std::optional<Time> last_;

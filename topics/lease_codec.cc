@@ -31,7 +31,9 @@ Status CheckBegin(const LeaseCommand::Begin& begin) {
     return BadLease("leases for no workers, or of no partitions");
   }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("workers:", begin.workers(), kMostWorkers));
-  return CheckAtMost("partitions of input-data:", begin.partitions(), kMostWorkers);
+  MILLRACE_RETURN_IF_ERROR(
+      CheckAtMost("partitions of input-data:", begin.partitions(), kMostWorkers));
+  return CheckOpenLeases(begin.open_leases());
 }
 
 Status CheckCounted(const LeaseCommand::Counted& counted) {
@@ -65,6 +67,11 @@ Status CheckLeaseCommand(const LeaseCommand& command) {
       break;
   }
   return BadLease("a command of an unknown kind about leases");
+}
+
+Status CheckOpenLeases(uint32_t most) {
+  if (most == 0) return BadLease("leases for workers that may have none");
+  return CheckAtMost("open leases of a worker:", most, kMostOpenLeases);
 }
 
 Status CheckInputRange(const InputRange& range) {

@@ -11,7 +11,7 @@
 namespace millrace {
 
 inline constexpr uint64_t kMostLeaseRows = 1'048'576;
-inline constexpr size_t kMostOpenLeases = 3;       // of a worker: begun, next, and one for the wait
+inline constexpr uint32_t kMostOpenLeases = 18;    // of a worker; OpenLeases says how many
 inline constexpr size_t kMostFreeRanges = 25'000;  // one record of `plan` has them all
 // Of rows, of all partitions together.
 inline constexpr uint64_t kMostLeaseNumber = kMostClock;
@@ -23,6 +23,7 @@ inline uint64_t EndRowOf(const Lease& lease) { return lease.first_row() + RowsOf
 
 // InvalidArgument, which says what is wrong.
 Status CheckLeaseCommand(const LeaseCommand& command);
+Status CheckOpenLeases(uint32_t most);  // of a worker
 Status CheckInputRange(const InputRange& range);
 Status CheckInputState(const InputState& input);
 // By itself: whether other workers have the same rows is not checked.

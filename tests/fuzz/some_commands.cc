@@ -91,6 +91,7 @@ LeaseCommand SomeLeaseCommand(const LeaseTable& leases, ByteSource& bytes) {
     case 0:
       command.mutable_begin()->set_workers(2);
       command.mutable_begin()->set_partitions(1 + number);
+      command.mutable_begin()->set_open_leases(3);
       break;
     case 1:
       command.mutable_end()->set_partition(number);

@@ -355,12 +355,17 @@ class LeasingMasterLoopTest : public MasterLoopTest {
     ASSERT_TRUE((*producer)->Send(topic, partition, key, value).ok());
     ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
   }
-  // A record of ten rows, `number` in its partition; or behind so many the end.
-  void SendRows(int32_t partition, uint64_t number) {
+  // Records of ten rows, from `number` on in their partition; or behind so many the end.
+  void SendRows(int32_t partition, uint64_t number, uint64_t count = 1) {
     RowBatchEncoder rows;
     for (int i = 0; i < 10; ++i) rows.Add({0, {1.5}, {}, {}});
-    Send("mastered.input-data", partition, EncodeInputKey({RowNumber(10 * number), 10}),
-         EncodeRows(rows));
+    const std::string value = EncodeRows(rows);
+    auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "writer"}, nullptr);
+    for (const uint64_t end = number + count; number < end; ++number) {
+      const std::string key = EncodeInputKey({RowNumber(10 * number), 10});
+      ASSERT_TRUE((*producer)->Send("mastered.input-data", partition, key, value).ok());
+    }
+    ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
   }
   void SendEnd(int32_t partition, uint64_t records) {
     const RowNumber rows(10 * records);
@@ -415,6 +420,40 @@ TEST_F(LeasingMasterLoopTest, TheRowsThatComeAreLeasedAlsoByTheNextMaster) {
   machine_.End("worker-0", 0);
   machine_.End("worker-1", 0);
   EXPECT_EQ(second.get()->state.phase(), MasterState::ENDED);
+}
+
+TEST_F(LeasingMasterLoopTest, GoesOnBehindACutOfSomebodyElse) {
+  constexpr uint64_t kRecords = 400;  // more than it looks at before it waits for workers
+  options_.lease_rows = 100;
+  SendRows(0, 0, kRecords);
+  SendEnd(0, kRecords);
+  SendEnd(1, 0);
+  Publish(Training::DYNAMIC);
+  std::future<Outcome> master = Start(never_);
+  // Then it cuts no further until workers have got on.
+  ASSERT_TRUE(PlanSays([](const JobLeases& leases) { return leases.free_ranges >= 4; }));
+  const uint64_t row = ReadJobProcesses(config_, never_)->leases->cut_rows;
+  ControlRecord record;
+  record.set_epoch(config_.epoch());
+  LeaseCommand::Cut& cut = *record.mutable_lease()->mutable_cut();
+  cut.set_begin(row);
+  cut.set_end(row + 10);
+  cut.set_next_offset(static_cast<int64_t>(row / 10 + 1));
+  Send("mastered.control", 0, "", EncodeControl(record));
+  ASSERT_TRUE(PlanSays([&](const JobLeases& leases) { return leases.cut_rows == row + 10; }));
+  ASSERT_TRUE(PlanSays([&](const JobLeases& leases) {
+    for (const WorkerLeases& worker : leases.workers) {
+      if (worker.open_size() == 0) continue;
+      SendCounted(worker.worker(), worker.next_row(), worker.next_row());
+    }
+    return leases.ended;
+  }));
+  const StatusOr<JobProcesses> job = ReadJobProcesses(config_, never_);
+  EXPECT_EQ(job->leases->cut_rows, 10 * kRecords);
+  EXPECT_EQ(job->state.unusable(), 0u);
+  machine_.End("worker-0", 0);
+  machine_.End("worker-1", 0);
+  EXPECT_EQ(master.get()->state.phase(), MasterState::ENDED);
 }
 
 TEST_F(LeasingMasterLoopTest, AJobThatWasBegunWithoutLeasesIsAnErrorWithTheRemedy) {

@@ -12,10 +12,11 @@
 
 namespace millrace {
 
-inline LeaseCommand LeaseBegin(uint32_t workers, uint32_t partitions) {
+inline LeaseCommand LeaseBegin(uint32_t workers, uint32_t partitions, uint32_t open_leases = 3) {
   LeaseCommand command;
   command.mutable_begin()->set_workers(workers);
   command.mutable_begin()->set_partitions(partitions);
+  command.mutable_begin()->set_open_leases(open_leases);
   return command;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "processors/policy.h"
 #include "tests/processors/lease_fixture.h"
 #include "topics/lease_codec.h"
 
@@ -102,6 +103,8 @@ TEST(LeaseTable, KeepsForTheNextWhatNobodyHasRoomFor) {
   EXPECT_THAT(leases.Open(0), ElementsAre("0:4-6@8")) << "three of them are done at once";
 }
 
+constexpr uint32_t kOpen = 3;  // as LeaseBegin says
+
 // One range is one row here, and one record.
 void SetNextRow(uint64_t& row, InputRange& range) {
   range.set_begin(row);
@@ -117,15 +120,16 @@ TEST(LeaseTable, WantsNoMoreThanHalfOfTheFreeRangesThatThereMayBe) {
     for (uint32_t number = 0; number < kMostFreeRanges / 3; ++number) {
       WorkerLeases& worker = workers[number];
       worker.set_worker(number);
-      for (uint64_t lease = 0; lease < kMostOpenLeases; ++lease) {
+      for (uint64_t lease = 0; lease < kOpen; ++lease) {
         SetNextRow(row, *worker.add_open()->mutable_range());
         worker.mutable_open()->rbegin()->set_number(lease);
         worker.mutable_open()->rbegin()->set_first_row(lease);
       }
-      worker.set_next_number(kMostOpenLeases);
-      worker.set_next_row(kMostOpenLeases);
+      worker.set_next_number(kOpen);
+      worker.set_next_row(kOpen);
     }
     FreeLeases free;
+    free.set_open_leases(kOpen);
     for (size_t i = 0; i < free_ranges; ++i) SetNextRow(row, *free.add_range());
     LeaseTable::Inputs inputs;
     inputs[0].set_cut_row(row);
@@ -133,6 +137,18 @@ TEST(LeaseTable, WantsNoMoreThanHalfOfTheFreeRangesThatThereMayBe) {
     LeaseTable table;
     ASSERT_EQ(table.Load(std::move(workers), std::move(inputs), &free), absl::OkStatus());
     EXPECT_EQ(table.WantsCuts(), free_ranges < kMostFreeRanges / 2);
+  }
+}
+
+// Of leases with a batch each: shard 0 has counted as many as may be in flight, and they are open
+// until another is.
+TEST(LeaseTable, AWorkerHasRoomForALeaseMoreThanMayBeCountedByShardZeroOnly) {
+  EXPECT_EQ(OpenLeases(1, 16), 3u);
+  for (const uint32_t shards : {1u, 2u, 9u}) {
+    for (size_t pipeline = 1; pipeline <= kMostPipeline; ++pipeline) {
+      EXPECT_GE(OpenLeases(shards, pipeline), UpdatesAhead(shards, pipeline) + 2);
+      EXPECT_LE(OpenLeases(shards, pipeline), kMostOpenLeases);
+    }
   }
 }
 
@@ -201,7 +217,8 @@ TEST(LeaseTable, SaysWhyItCannotUseACommand) {
   TestedLeases leases(2, 2);
   leases.Cut(10);
   EXPECT_THAT(leases.Refused(LeaseBegin(3, 2)), HasSubstr("2 partitions to 2 workers"));
-  EXPECT_THAT(leases.Refused(LeaseBegin(2, 3)), HasSubstr("a second beginning names 3 and 2"));
+  EXPECT_THAT(leases.Refused(LeaseBegin(2, 3)), HasSubstr("a second beginning names 3, 2 and 3"));
+  EXPECT_THAT(leases.Refused(LeaseBegin(2, 2, 4)), HasSubstr("names 2, 2 and 4"));
   EXPECT_THAT(leases.Refused(LeaseCut(2, 0, 1, 1)), HasSubstr("partition 2 of input-data"));
   EXPECT_THAT(leases.Refused(LeaseEnd(2, 0)), HasSubstr("partition 2 of input-data"));
   EXPECT_THAT(leases.Refused(LeaseCut(0, 11, 12, 2)),
@@ -221,13 +238,13 @@ TEST(LeaseTable, SaysWhyItCannotUseACommand) {
 
 TEST(LeaseTable, KeepsNoMoreFreeRangesThanARecordHasRoomFor) {
   TestedLeases leases(1, 1);
-  for (size_t i = 0; i < kMostFreeRanges + kMostOpenLeases; ++i) {
+  for (size_t i = 0; i < kMostFreeRanges + kOpen; ++i) {
     const InputState& input = leases.table.inputs().at(0);
     ASSERT_EQ(leases.table.Apply(
                   LeaseCut(0, input.cut_row(), input.cut_row() + 1, input.cut_offset() + 1)),
               absl::OkStatus());
   }
-  const uint64_t row = kMostFreeRanges + kMostOpenLeases;
+  const uint64_t row = kMostFreeRanges + kOpen;
   const LeaseCommand next = LeaseCut(0, row, row + 1, static_cast<int64_t>(row) + 1);
   EXPECT_THAT(leases.Refused(next), HasSubstr("the most that there may be"));
   leases.Do(LeaseCounted(0, 1));
@@ -327,6 +344,9 @@ TEST(LeaseTable, RefusesAStateThatItHasNeverSaved) {
   EXPECT_THAT(why_not([](W& w, I&, F&) { w.at(0).set_last(true); }),
               HasSubstr("is told that its leases are the last"));
   EXPECT_THAT(why_not([](W&, I&, F& f) { f.clear_range(); }), HasSubstr("have been cut"));
+  EXPECT_THAT(why_not([](W&, I&, F& f) { f.clear_open_leases(); }), HasSubstr("may have none"));
+  EXPECT_THAT(why_not([](W&, I&, F& f) { f.set_open_leases(2); }),
+              HasSubstr("open leases of worker 0: 3"));
   EXPECT_THAT(why_not([](W& w, I&, F&) {
                 w.at(1).set_counted_rows(10);
                 w.at(1).mutable_open()->DeleteSubrange(0, 1);

@@ -38,6 +38,7 @@ class LeaseWorld {
     ControlRecord begin = NewControl();
     begin.mutable_lease()->mutable_begin()->set_workers(static_cast<uint32_t>(workers_.size()));
     begin.mutable_lease()->mutable_begin()->set_partitions(partitions);
+    begin.mutable_lease()->mutable_begin()->set_open_leases(3);
     Append(EncodeControl(begin));
   }
 

@@ -1,4 +1,4 @@
-// What the master is told of the rows that shard 0 has counted.
+// What the master is told of the rows that the shards have counted.
 #include "tasks/counted_rows.h"
 
 #include <gmock/gmock.h>
@@ -22,6 +22,7 @@ class CountedRowsTest : public ShardTaskTest {
     const WorkerId id(worker);
     Gradient message =
         Update(id, task_->processor().clocks().clock(id), {1, 1, 1, 1, 1, 1}, {0, 6});
+    message.mutable_update()->set_rows_begin(task_->processor().rows_end(id));
     message.mutable_update()->set_rows_end(rows);
     AppendAndFold(message);
   }
@@ -65,6 +66,23 @@ TEST_F(CountedRowsTest, SaysAllWhenItBeginsAndWhenItMayHaveBeenLost) {
   EXPECT_THAT(Said(1200), ElementsAre("0:4@1", "2:5@1"));
   CountedRows after_a_restart(3);
   EXPECT_TRUE(after_a_restart.Take(task_->processor(), {}).has_value());
+}
+
+TEST_F(CountedRowsTest, SaysOfSeveralShardsWhatAllOfThemHave) {
+  ServerOptions options = SmallServer(ConsistencyPolicy::Eventual());
+  options.shards = 2;
+  options.pipeline = 2;
+  Use(options);
+  Count(1, 4);
+  Count(1, 7);
+  EXPECT_THAT(Said(1000), ElementsAre()) << "both may be under way to the other shard";
+  Count(1, 9);
+  EXPECT_THAT(Said(1100), ElementsAre("1:4@1"));
+  Count(1, 9);
+  Count(1, 12);
+  EXPECT_THAT(Said(1200), ElementsAre("1:9@3"));
+  AppendAndFold(Message(Gradient::kLeave, WorkerId(1), Clock(5)));
+  EXPECT_THAT(Said(1300), ElementsAre("1:12@5")) << "nothing was, when it left";
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ TEST(LeaseCommand, OfABeginningSaysHowManyWorkersAndPartitionsThereAre) {
   EXPECT_THAT(std::string(CheckLeaseCommand(command).message()), HasSubstr("unknown kind"));
   command.mutable_begin()->set_workers(kMostWorkers);
   command.mutable_begin()->set_partitions(1);
+  command.mutable_begin()->set_open_leases(kMostOpenLeases);
   using C = LeaseCommand;
   const auto why_not = [&](const auto& change) {
     return WhyNot(command, CheckLeaseCommand, change);
@@ -34,6 +35,10 @@ TEST(LeaseCommand, OfABeginningSaysHowManyWorkersAndPartitionsThereAre) {
   EXPECT_THAT(why_not([](C& c) { c.mutable_begin()->clear_workers(); }), HasSubstr("no workers"));
   EXPECT_THAT(why_not([](C& c) { c.mutable_begin()->clear_partitions(); }),
               HasSubstr("of no partitions"));
+  EXPECT_THAT(why_not([](C& c) { c.mutable_begin()->clear_open_leases(); }),
+              HasSubstr("may have none"));
+  EXPECT_THAT(why_not([](C& c) { c.mutable_begin()->set_open_leases(19); }),
+              HasSubstr("open leases"));
   EXPECT_THAT(why_not([](C& c) { c.mutable_begin()->set_workers(10'001); }), HasSubstr("10000"));
   EXPECT_THAT(why_not([](C& c) { c.mutable_begin()->set_partitions(10'001); }), HasSubstr("10000"));
 }
@@ -127,7 +132,7 @@ TEST(WorkerLeases, FollowOneAnotherUpToTheNext) {
   EXPECT_THAT(why_not([](L& l) { l.set_next_row(UINT64_MAX); }), HasSubstr("rows of worker 3"));
   EXPECT_THAT(why_not([](L& l) { l.set_next_number(46); }), HasSubstr("leases of worker 3"));
   EXPECT_THAT(why_not([](L& l) {
-                for (int i = 0; i < 2; ++i) *l.add_open() = l.open(0);
+                for (uint32_t i = 0; i < kMostOpenLeases; ++i) *l.add_open() = l.open(0);
               }),
               HasSubstr("open leases"));
 }
