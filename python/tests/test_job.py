@@ -191,7 +191,8 @@ class Sending(unittest.TestCase):
                               "f": pandas.Timestamp("2026-01-02"), "g": True, "h": pandas.NaT, "i": [1, None]})
         self.assertEqual(plain, {"a": 0.5, "b": None, "c": None, "d": {"e": 3}, "f": "2026-01-02T00:00:00",
                                  "g": True, "h": None, "i": [1, None]})
-        self.assertEqual(list(topic._dicts(pandas.DataFrame({"a": [1, 2], "b": ["x", None]}))),
+        frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None]})  # in pandas 3 that is NaN
+        self.assertEqual([topic._plain(row) for row in topic._dicts(frame)],
                          [{"a": 1, "b": "x"}, {"a": 2, "b": None}])
 
     def test_writes_dates_in_iso_8601_and_all_digits_of_decimal_numbers(self):

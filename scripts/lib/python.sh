@@ -64,8 +64,8 @@ python_package() {
     exec 7>&-
     return
   fi
-  env "${launcher[@]}" CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" "$python" -m pip install -q \
-    --disable-pip-version-check --no-build-isolation --no-deps "$root/python" >>"$log" 2>&1 ||
+  env "${launcher[@]}" CCACHE_BASEDIR="$root" CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" "$python" -m pip \
+    install -q --disable-pip-version-check --no-build-isolation --no-deps "$root/python" >>"$log" 2>&1 ||
     die "pip could not install python/; see build/venv.log"
   printf '%s\n' "$tree" >"$have"
   exec 7>&-
