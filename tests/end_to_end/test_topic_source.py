@@ -79,6 +79,17 @@ class OnABroker(topology.OnABroker):
 
 
 class Rows(OnABroker):
+    def end_and_count(self, job, rows):
+        """What has come is all, so the stream ends; each row was counted once."""
+        job.kill("producer")
+        job.commands["producer"].append("--until-end")
+        job.start("producer")
+        job.wait_all()
+        summary = job.summary()
+        self.assertEqual(summary["rows_trained"], rows)
+        self.assertEqual(summary["progressive"]["rows"], rows)
+        self.assertEqual(summary["undecodable_rows"], 0)
+
     def test_they_are_learnt_as_those_of_a_file_whoever_is_killed(self):
         data = self.path / "rows.csv"
         topology.write_csv(data, ROWS)
@@ -94,17 +105,10 @@ class Rows(OnABroker):
         self.disturb(job, ["producer", "worker0", "producer", "server", "producer", "worker1",
                            "producer"], seed=5, pause=(0.3, 1.0))  # fmt: skip
         writer.join()
-        # What has come is all: the stream may end.
-        job.kill("producer")
-        job.commands["producer"].append("--until-end")
-        job.start("producer")
-        job.wait_all()
+        self.end_and_count(job, ROWS)
         self.assertIn(f"holds {ROWS:,} rows", job.log("producer"))
         weights, _ = job.reference()
         self.assertEqual(job.weights.read_bytes(), weights)
-        summary = job.summary()
-        self.assertEqual(summary["rows_trained"], ROWS)
-        self.assertEqual(summary["progressive"]["rows"], ROWS)
 
     def test_that_come_slowly_are_learnt_from_before_their_batch_is_full(self):
         topic = self.topic()
@@ -116,11 +120,7 @@ class Rows(OnABroker):
         job.start("producer")
         self.write(topic, ['{"x": 2, "late": "no"}'] * 4)
         job.wait_for_rows(13)
-        job.kill("producer")
-        job.commands["producer"].append("--until-end")
-        job.start("producer")
-        job.wait_all()
-        self.assertEqual(job.summary()["rows_trained"], 13)
+        self.end_and_count(job, 13)
 
     def test_of_three_partitions_are_counted_once_when_the_source_is_killed(self):
         topic = self.topic(3)
@@ -134,13 +134,28 @@ class Rows(OnABroker):
             self.disturb(job, ["producer"] * 2, seed=some, pause=(0.3, 1.5))
             writer.join()
             self.until_rows(job, some + 2000)
-        job.kill("producer")
-        job.commands["producer"].append("--until-end")
-        job.start("producer")
-        job.wait_all()
-        summary = job.summary()
-        self.assertEqual(summary["rows_trained"], len(lines))
-        self.assertEqual(summary["progressive"]["rows"], len(lines))
+        self.end_and_count(job, len(lines))
+
+
+    def test_of_seven_partitions_are_counted_once_whoever_is_killed_the_broker_too(self):
+        topic = self.topic(7)
+        draw = random.Random(3)
+        lines = [json.dumps({"x": draw.randrange(100), "late": "yes" if i % 3 else "no"}) for i in range(9000)]
+        keyed = [f"{draw.randrange(1000)}|{line}" for line in lines]
+        job = self.job(topic, features=NUMBERS, training=["--batch-rows", "16"]).start()
+        for some in range(0, len(keyed), 3000):
+            self.write(topic, keyed[some:some + 3000], "-K", "|", "-H", "from=a test")
+            victims = ["producer", "server", "worker0", "worker1"]
+            draw.shuffle(victims)
+            self.disturb(job, victims, seed=some, pause=(0.1, 0.6))
+            # It is in the middle of the rows, of a transaction or of its end.
+            job.wait_for_log("producer", "reading the topic")
+            time.sleep(draw.uniform(0, 0.3))
+            self.broker.kill()
+            time.sleep(draw.uniform(0, 0.5))
+            self.broker.start()
+            self.until_rows(job, some + 3000)
+        self.end_and_count(job, len(lines))
 
 
 class Features(OnABroker):
