@@ -775,7 +775,12 @@ class Snapshots(OnABroker):
             ("-number", number, ["--update", "gradient"]),
             ("-network", topology.FEATURES, ["--model", "network", "--wide-above", "0"]),
             ("-fm", [*number, "--ids", "shop,words"], ["--model", "fm"]),
+            ("-fm-classes", ids, ["--model", "fm"]),
             ("-deepfm", ids, ["--model", "deepfm", "--admit-after", "2", "--l2", "0.001"]),
+            ("-deepfm-number", [*number, "--ids", "words"], ["--model", "deepfm"]),
+            ("-network-ids", ids, ["--model", "network"]),
+            ("-network-number", number, ["--model", "network"]),
+            ("-buffer", topology.FEATURES, ["--schedule", "buffer", "--buffer-min", "256"]),
         ]:
             job = self.job(name=name, features=features, data=data, servers=self.servers,
                            training=["--batch-rows", "32", *training])  # fmt: skip
@@ -791,6 +796,13 @@ class Snapshots(OnABroker):
             self.assertIn("loss" if "verdict" in features else "mae", found)
             self.assertEqual(found, {key: expected[key] for key in found}, name)
             self.assertEqual((model / "model.onnx").exists(), not job.has_rows, name)
+            # Predictor says the same of the file, to the last digit.
+            figures = job.folder / "figures.json"
+            subprocess.run([topology.PROGRAMS / "Predictor", "--model", model, "--input", held_out,
+                            "--output", job.folder / "scored.csv", "--figures", figures],
+                           check=True, timeout=topology.PATIENCE, capture_output=True)
+            predicted, held = json.loads(figures.read_text()), job.summary()["holdout"]
+            self.assertEqual(predicted, held, name)
 
     def test_export_writes_the_model_of_a_job_that_runs_or_of_a_snapshot(self):
         training = ["--consistency", "sequential", "--batch-rows", "32"]
