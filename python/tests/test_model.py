@@ -22,9 +22,10 @@ import places
 
 import millrace
 
-KINDS = ["deepfm", "deepfm-regression", "fm", "network", "network-regression", "network-wide",
-         "network-wide-ids", "online", "online-ids", "online-regression", "online-wide-unscaled",
-         "regression", "softmax"]  # fmt: skip
+KINDS = ["deepfm", "deepfm-regression", "fm", "network", "network-classes", "network-regression",
+         "network-wide", "network-wide-ids", "online", "online-classes", "online-ids",
+         "online-regression", "online-wide-unscaled", "regression", "softmax",
+         "softmax-classes"]  # fmt: skip
 
 
 def small_model(folder, **columns):
@@ -81,7 +82,7 @@ class Predictions(Folder):
     def test_are_those_of_the_predictor_over_http(self):
         rows = [places.typed(row) for row in self.rows[:500]]
         frame = pandas.DataFrame(rows, dtype=object)
-        for kind in ("softmax", "online-wide-unscaled", "fm", "network", "regression"):
+        for kind in ("softmax", "online-classes", "online-wide-unscaled", "fm", "network", "regression"):
             with self.subTest(kind):
                 model = millrace.Model.load(places.MODELS / kind / "model")
                 expected = self.ask(places.MODELS / kind / "model", rows)

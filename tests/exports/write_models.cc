@@ -32,6 +32,8 @@ std::vector<Kind> Kinds() {
   return {{{"online", kLinear, 2, false, true, false}},
           {{"online-wide-unscaled", kLinear, 2, false, true, true}, false},
           {{"softmax", kLinear, 2, false, false, false}},
+          {{"online-classes", kLinear, 3, false, true, false}},
+          {{"softmax-classes", kLinear, 3, false, false, false}},
           {{"online-regression", kLinear, 0, false, true, false}},
           {{"regression", kLinear, 0, false, false, false}},
           {{"fm", ModelShape::FACTORIZATION_MACHINE, 2, true}},
@@ -40,21 +42,25 @@ std::vector<Kind> Kinds() {
           {{"online-ids", kLinear, 2, true, true, false}},
           {{"network-wide-ids", kNetwork, 2, true, false, true}},
           {{"network", kNetwork, 2, false, false, false}},
+          {{"network-classes", kNetwork, 3, false, false, false}},
           {{"network-wide", kNetwork, 2, false, false, true}},
           {{"network-regression", kNetwork, 0, false, false, false}}};
 }
 
-// Cells of all kinds. (A gust of 0 is none.)
-FeatureSpec FlightsSpec(bool regression, bool ids) {
+// Cells of all kinds. (A gust of 0 is none.) Of a regression there are 0 classes; of three the
+// label is the airport.
+FeatureSpec FlightsSpec(size_t classes, bool ids) {
   FeatureSpec spec;
-  spec.set_label(regression ? "hour_flights" : "late");
-  spec.set_regression(regression);
-  if (!regression) {
-    for (const char* name : {"no", "yes"}) spec.add_classes(name);
-  }
+  spec.set_label(classes == 0 ? "hour_flights" : classes == 2 ? "late" : "origin");
+  spec.set_regression(classes == 0);
+  std::vector<std::string> names;
+  if (classes == 2) names = {"no", "yes"};
+  if (classes == 3) names = {"EWR", "JFK", "LGA"};
+  for (const std::string& name : names) spec.add_classes(name);
   for (const char* column : {"distance", "wind_gust", "temp", "time.days"})
     spec.add_numeric(column);
-  for (const char* term : {"carrier", "time.hour", "origin*weekday", "dest*wind_gust"}) {
+  const char* const cross = classes == 3 ? "carrier*weekday" : "origin*weekday";
+  for (const char* term : {"carrier", "time.hour", cross, "dest*wind_gust"}) {
     spec.add_categorical(term);
   }
   spec.set_categorical_buckets(200);
@@ -101,7 +107,7 @@ void KnowEverySecondId(const std::vector<Row>& rows, ExportedModel& model) {
 
 Status WriteOne(const Kind& kind, const std::string& csv, const std::string& folder) {
   ModelDescription description = SmallDescription(kind.model);
-  const FeatureSpec spec = FlightsSpec(kind.model.classes == 0, kind.model.ids);
+  const FeatureSpec spec = FlightsSpec(kind.model.classes, kind.model.ids);
   *description.mutable_features() = spec;
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec));
   description.mutable_shape()->set_numeric(static_cast<uint32_t>(encoder.numeric_count()));
