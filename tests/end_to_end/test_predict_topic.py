@@ -210,6 +210,16 @@ class Records(OnABroker):
         self.assertIn("got 2 predictions", self.to_end("--from", "now", "--with-row"))
         self.assertEqual([record.value["row"]["id"] for record in self.read()], ["2", "3"])
 
+    def test_from_a_time_on_are_those_that_the_broker_has_got_since(self):
+        self.create(self.input, self.output)
+        rows = some_rows(3)
+        self.write_keyed(rows[:2])
+        time.sleep(1.1)
+        begin = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.write_keyed(rows[2:])
+        self.assertIn("got 1 prediction from", self.to_end("--from", begin, "--with-row"))
+        self.assertEqual([record.value["row"]["id"] for record in self.read()], ["2"])
+
     def test_that_come_alone_are_answered_at_once_and_ctrl_c_loses_none(self):
         self.create(self.input, self.output)
         process = self.start("--transaction-interval", "60")

@@ -336,6 +336,18 @@ class Records(OnABroker):
         self.assertEqual(job.wait("producer"), 0)
         self.assertIn("holds 1 rows, 1 of them from this run", job.said("producer"))
 
+    def test_from_a_time_on_are_those_that_the_broker_has_got_since(self):
+        topic = self.topic()
+        self.write(topic, ["no,1", "yes,2"])
+        time.sleep(1.1)
+        begin = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.write(topic, ["no,3"])
+        job = self.job(topic, ["--format", "csv", "--columns", "late,x", "--from", begin, "--until-end"],
+                       features=NUMBERS)
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 0, job.log("producer"))
+        self.assertIn("holds 1 rows, 1 of them from this run", job.said("producer"))
+
     def until_started(self, job):
         """Until it has written down where it begins."""
         end = time.monotonic() + topology.PATIENCE
