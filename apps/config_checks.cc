@@ -78,6 +78,16 @@ Status CheckClassWeights(const Training& training) {
   return absl::OkStatus();
 }
 
+Status CheckBuffer(const Training::Buffer& buffer) {
+  if (buffer.min_rows() < 1 || buffer.max_rows() < buffer.min_rows()) {
+    return absl::InvalidArgumentError("buffer: 1 <= " + Named("training.buffer.min_rows") +
+                                      " <= " + Named("training.buffer.max_rows") + " is needed");
+  }
+  if (buffer.max_rows() <= TrainingBuffer::kMaxRows) return absl::OkStatus();
+  return absl::InvalidArgumentError(Named("training.buffer.max_rows", "buffer.max_rows") + ": " +
+                                    std::to_string(TrainingBuffer::kMaxRows) + " at most");
+}
+
 // What is not there, or would mean something else, where rows are leased.
 Status CheckSharding(const JobConfig& config) {
   const Training& training = config.training();
@@ -426,15 +436,7 @@ Status ValidateConfig(const JobConfig& config) {
   const Training& training = config.training();
   if (training.batch_rows() < 1) return wrong(Named("training.batch_rows") + ": give 1 or more");
   MILLRACE_RETURN_IF_ERROR(CheckNumbers(config));
-  const Training::Buffer& buffer = training.buffer();
-  if (buffer.min_rows() < 1 || buffer.max_rows() < buffer.min_rows()) {
-    return wrong("buffer: 1 <= " + Named("training.buffer.min_rows") +
-                 " <= " + Named("training.buffer.max_rows") + " is needed");
-  }
-  if (buffer.max_rows() > TrainingBuffer::kMaxRows) {
-    return wrong(Named("training.buffer.max_rows", "buffer.max_rows") + ": " +
-                 std::to_string(TrainingBuffer::kMaxRows) + " at most");
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckBuffer(training.buffer()));
   if (training.consistency().model() == Training::Consistency::BOUNDED &&
       training.consistency().max_delay() < 1) {
     return wrong(Named("training.consistency") +
