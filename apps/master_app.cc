@@ -24,6 +24,7 @@
 #include "apps/all_reduce_checks.h"
 #include "apps/job_flags.h"
 #include "apps/kubernetes_flags.h"
+#include "apps/master_flags.h"
 #include "apps/program.h"
 #include "base/hash.h"
 #include "base/host_and_port.h"
@@ -39,8 +40,6 @@
 #include "master/row_leases.h"
 #include "master/status_text.h"
 #include "topics/control_codec.h"
-#include "topics/lease_codec.h"
-#include "topics/row_batch.h"
 
 namespace millrace {
 namespace {
@@ -87,30 +86,6 @@ constexpr char kFooter[] =
     "second Ctrl-C, or one before it had taken the job over, processes may still run: see\n"
     "MasterApp status.)";
 
-constexpr char kLocal[] = "local";
-constexpr char kKubernetes[] = "kubernetes";
-
-struct Flags {
-  std::string launcher = kLocal;
-  KubernetesFlags kubernetes;
-  bool has_kubernetes_flags = false;
-  std::string run_dir;
-  std::optional<uint32_t> server_processes;
-  uint32_t worker_processes = 2;
-  uint32_t slots = 0;
-  uint32_t relaunches = 3;
-  std::optional<uint32_t> server_relaunches;
-  std::string worker_command;
-  std::string worker_evaluation_log;
-  bool stay = false;
-  double grace_period_s = 30;
-  bool run_dir_is_lost = false;
-  std::string master_address;
-  uint64_t task_timeout_s = 1800;
-  uint64_t node_timeout_s = 30;
-  uint64_t lease_rows = 0;
-};
-
 // ---- what is to run ----
 
 StatusOr<std::string> RunDir(const std::string& flag, const JobConfig& config) {
@@ -148,13 +123,13 @@ StatusOr<std::string> FoundInPath(const std::string& program) {
 }
 
 // Its words. A program that another machine is to run is looked for there.
-StatusOr<std::vector<std::string>> WorkerCommand(const Flags& flags) {
+StatusOr<std::vector<std::string>> WorkerCommand(const MasterFlags& flags) {
   if (flags.worker_command.empty()) return std::vector<std::string>();
   StatusOr<std::vector<std::string>> words = CommandWords(flags.worker_command);
   if (!words.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--worker-command: ", words.status().message()));
   }
-  if (flags.launcher == kKubernetes) return words;
+  if (flags.launcher == kKubernetesLauncher) return words;
   MILLRACE_ASSIGN_OR_RETURN(words->front(), FoundInPath(words->front()));
   return words;
 }
@@ -165,23 +140,23 @@ Status CheckFile(const std::string& path, const char* flag) {
   return absl::NotFoundError(absl::StrCat(flag, ": there is no file ", path));
 }
 
-Status CheckFiles(const JobConfig& config, const Flags& flags) {
+Status CheckFiles(const JobConfig& config, const MasterFlags& flags) {
   if (config.producer().input() == "-") {
     return absl::InvalidArgumentError(
         "--input -: a process that may be started again cannot read standard input; give a file, "
         "or leave --input out and start CsvProducer by hand");
   }
-  if (flags.launcher == kKubernetes) return absl::OkStatus();  // they are in the pods
+  if (flags.launcher == kKubernetesLauncher) return absl::OkStatus();  // they are in the pods
   MILLRACE_RETURN_IF_ERROR(CheckFile(config.producer().input(), "--input"));
   return CheckFile(config.server().test_file(), "--test");
 }
 
-Status CheckLauncher(const Flags& flags) {
-  if (flags.launcher == kLocal && flags.has_kubernetes_flags) {
+Status CheckLauncher(const MasterFlags& flags) {
+  if (flags.launcher == kLocalLauncher && flags.has_kubernetes_flags) {
     return absl::InvalidArgumentError(
         "--image, --pod-template and the flags --kubernetes-... need --launcher kubernetes");
   }
-  if (flags.launcher == kKubernetes && !flags.run_dir.empty()) {
+  if (flags.launcher == kKubernetesLauncher && !flags.run_dir.empty()) {
     return absl::InvalidArgumentError(
         "--run-dir is that of processes on this machine; pods have their data in volumes: see "
         "--pod-template");
@@ -190,7 +165,7 @@ Status CheckLauncher(const Flags& flags) {
 }
 
 // WorkerApps that have the weights find each other by this program.
-Status CheckStrategy(const JobConfig& config, const Flags& flags) {
+Status CheckStrategy(const JobConfig& config, const MasterFlags& flags) {
   if (!TrainsByAllReduce(config.training())) return absl::OkStatus();
   const auto wrong = [](const std::string& what) {
     return absl::InvalidArgumentError("--distribution-strategy AllReduce: " + what);
@@ -203,7 +178,7 @@ Status CheckStrategy(const JobConfig& config, const Flags& flags) {
         "it is how WorkerApps train, and --worker-command runs another program: leave one of the "
         "two out (docs/all-reduce.md has how other trainers do it)");
   }
-  if (flags.launcher == kKubernetes) {
+  if (flags.launcher == kKubernetesLauncher) {
     return wrong(
         "pods cannot train so yet; leave out --launcher kubernetes, or train with servers");
   }
@@ -221,7 +196,7 @@ Status CheckStrategy(const JobConfig& config, const Flags& flags) {
 using KeepSettings =
     std::function<StatusOr<std::string>(JobProgram program, const JobConfig& file)>;
 
-StatusOr<ProcessPlan> PlanOf(const JobConfig& config, const Flags& flags,
+StatusOr<ProcessPlan> PlanOf(const JobConfig& config, const MasterFlags& flags,
                              JobProcessesOptions options, const KeepSettings& keep_file) {
   std::error_code error;
   const fs::path here = fs::current_path(error);
@@ -246,7 +221,7 @@ StatusOr<ProcessPlan> PlanOf(const JobConfig& config, const Flags& flags,
   return plan;
 }
 
-StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const Flags& flags) {
+StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const MasterFlags& flags) {
   TaskServerOptions tasks;
   if (flags.master_address.empty()) return tasks;
   if (!IsHostAndPort(flags.master_address)) {
@@ -265,7 +240,7 @@ StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const Flags& flags)
 }
 
 // Leases are for our own workers, and for those that the plan gives them to.
-Status CheckSharding(const JobConfig& config, const Flags& flags) {
+Status CheckSharding(const JobConfig& config, const MasterFlags& flags) {
   if (config.training().sharding() != Training::DYNAMIC) {
     if (flags.lease_rows == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -291,7 +266,7 @@ struct Prepared {
   MasterOptions options;
 };
 
-StatusOr<Prepared> PrepareLocal(const JobConfig& config, const Flags& flags,
+StatusOr<Prepared> PrepareLocal(const JobConfig& config, const MasterFlags& flags,
                                 const JobProcessesOptions& processes, MasterWakeup& wakeup) {
   LocalLauncherOptions local;
   local.run_dir = processes.run_dir;
@@ -311,7 +286,7 @@ StatusOr<Prepared> PrepareLocal(const JobConfig& config, const Flags& flags,
   return prepared;
 }
 
-StatusOr<Prepared> PrepareKubernetes(const JobConfig& config, const Flags& flags,
+StatusOr<Prepared> PrepareKubernetes(const JobConfig& config, const MasterFlags& flags,
                                      const JobProcessesOptions& processes, MasterWakeup& wakeup,
                                      const std::atomic<bool>& stop) {
   Prepared prepared;
@@ -376,7 +351,7 @@ Status ResultOf(const JobConfig& config, const JobProcesses& job, const MasterOp
       "--run-dir: the job goes on"));
 }
 
-Status Run(const JobFlags& job_flags, const Flags& flags) {
+Status Run(const JobFlags& job_flags, const MasterFlags& flags) {
   MILLRACE_RETURN_IF_ERROR(CheckLauncher(flags));
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
   MILLRACE_RETURN_IF_ERROR(CheckFiles(config, flags));
@@ -385,7 +360,7 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const TaskServerOptions tasks, TasksOf(config, flags));
   const bool all_reduce = TrainsByAllReduce(config.training());
   if (all_reduce) config.mutable_worker()->set_master_address(flags.master_address);
-  const bool in_cluster = flags.launcher == kKubernetes;
+  const bool in_cluster = flags.launcher == kKubernetesLauncher;
   JobProcessesOptions processes;
   processes.shards = config.shards();
   processes.workers = config.workers();
@@ -428,102 +403,6 @@ Status Run(const JobFlags& job_flags, const Flags& flags) {
   return ResultOf(config, *job, prepared.options);
 }
 
-void AddOwnFlags(CLI::App& app, Flags& flags) {
-  constexpr char kGroup[] = "Processes";
-  app.add_option("--launcher", flags.launcher,
-                 "What runs the processes: local, this machine; kubernetes, pods of a cluster")
-      ->check(CLI::IsMember({kLocal, kKubernetes}))
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--run-dir", flags.run_dir,
-                 "Folder of the processes' data, settings and logs [millrace-data/JOB]")
-      ->type_name("FOLDER")
-      ->group(kGroup);
-  app.add_option("--server-processes", flags.server_processes,
-                 "ServerApps: one for each shard; or 1, which has all of them; or 0 [--shards]")
-      ->check(CLI::Range(0, 1000))
-      ->type_name("UINT")
-      ->group(kGroup);
-  app.add_option("--worker-processes", flags.worker_processes,
-                 "WorkerApps, which share the job's logical workers")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--slots", flags.slots,
-                 "So many processes run at a time at most, servers before CsvProducer before\n"
-                 "workers; the others wait. 0: all")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--relaunch-on-worker-failure", flags.relaunches,
-                 "A worker or CsvProducer that fails is started again so many times in a row.\n"
-                 "(What was killed always is)")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--relaunch-on-server-failure", flags.server_relaunches,
-                 "The same of a server [no limit]")
-      ->check(CLI::Range(0, 1'000'000))
-      ->type_name("UINT")
-      ->group(kGroup);
-  app.add_option("--worker-command", flags.worker_command,
-                 "A program and its arguments to run instead of WorkerApp. In them {rank} is the "
-                 "number of\n"
-                 "the process, from 0, and {incarnation} the number of this start, which no other\n"
-                 "start in the job has. Words as in a shell, with quotes")
-      ->type_name("COMMAND")
-      ->group(kGroup);
-  app.add_option("--worker-evaluation-log", flags.worker_evaluation_log,
-                 "The WorkerApps' --evaluation-log; {rank} in it is the process's number")
-      ->type_name("FILE")
-      ->group(kGroup);
-  app.add_flag("--stay", flags.stay,
-               "Servers and workers keep running when the job has ended, until Ctrl-C, SIGTERM or\n"
-               "MasterApp stop")
-      ->group(kGroup);
-  app.add_option("--grace-period", flags.grace_period_s,
-                 "Seconds from SIGTERM to SIGKILL for a process that is to end")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_flag("--run-dir-is-lost", flags.run_dir_is_lost,
-               "What the last MasterApp started, on another machine or in another --run-dir, is\n"
-               "gone for good: start it anew here")
-      ->group(kGroup);
-}
-
-void AddLeaseFlags(CLI::App& app, Flags& flags) {
-  app.add_option(
-         "--lease-rows", flags.lease_rows,
-         "With --sharding dynamic: rows of a lease, and those of its last record. 0: a 64th\n"
-         "of the rows so far, 64 at least and 8192 at most")
-      ->check(CLI::Range(uint64_t{0}, kMostLeaseRows - kMostBatchRows))
-      ->capture_default_str()
-      ->group("Processes");
-}
-
-void AddTaskFlags(CLI::App& app, Flags& flags) {
-  constexpr char kGroup[] = "Tasks and nodes";
-  app.add_option("--master-address", flags.master_address,
-                 "Deal out data sets as tasks there, by gRPC, to trainers that use ElasticDL's\n"
-                 "Python package (docs/tasks.md), and let nodes of trainers join (docs/nodes.md).\n"
-                 "There is no login. Not set: nowhere")
-      ->type_name("HOST:PORT")
-      ->group(kGroup);
-  app.add_option("--task-timeout", flags.task_timeout_s,
-                 "Seconds after which a task that is not reported goes to another trainer, too.\n"
-                 "0: never; only when the trainer's process ends")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--node-timeout", flags.node_timeout_s,
-                 "Seconds without a sign of life after which a node is dead, of those that join\n"
-                 "from now on")
-      ->check(CLI::Range(1, 1'000'000'000))
-      ->capture_default_str()
-      ->group(kGroup);
-}
-
 int RunJob(int argc, char** argv) {
   // Those that it gives each process itself.
   constexpr std::string_view kWithout[] = {
@@ -533,11 +412,8 @@ int RunJob(int argc, char** argv) {
   app.footer(kFooter);
   JobFlags job_flags(app);
   job_flags.AddAll(kWithout);
-  Flags flags;
-  AddOwnFlags(app, flags);
-  AddLeaseFlags(app, flags);
-  AddTaskFlags(app, flags);
-  AddKubernetesFlags(app, flags.kubernetes);
+  MasterFlags flags;
+  AddMasterFlags(app, flags);
   return RunProgram(app, "MasterApp", argc, argv, [&] {
     flags.has_kubernetes_flags = HasKubernetesFlags(app);
     return Run(job_flags, flags);

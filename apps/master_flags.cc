@@ -1,0 +1,114 @@
+#include "apps/master_flags.h"
+
+#include "topics/lease_codec.h"
+#include "topics/row_batch.h"
+
+namespace millrace {
+namespace {
+
+void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
+  constexpr char kGroup[] = "Processes";
+  app.add_option("--launcher", flags.launcher,
+                 "What runs the processes: local, this machine; kubernetes, pods of a cluster")
+      ->check(CLI::IsMember({kLocalLauncher, kKubernetesLauncher}))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--run-dir", flags.run_dir,
+                 "Folder of the processes' data, settings and logs [millrace-data/JOB]")
+      ->type_name("FOLDER")
+      ->group(kGroup);
+  app.add_option("--server-processes", flags.server_processes,
+                 "ServerApps: one for each shard; or 1, which has all of them; or 0 [--shards]")
+      ->check(CLI::Range(0, 1000))
+      ->type_name("UINT")
+      ->group(kGroup);
+  app.add_option("--worker-processes", flags.worker_processes,
+                 "WorkerApps, which share the job's logical workers")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--slots", flags.slots,
+                 "So many processes run at a time at most, servers before CsvProducer before\n"
+                 "workers; the others wait. 0: all")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--relaunch-on-worker-failure", flags.relaunches,
+                 "A worker or CsvProducer that fails is started again so many times in a row.\n"
+                 "(What was killed always is)")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--relaunch-on-server-failure", flags.server_relaunches,
+                 "The same of a server [no limit]")
+      ->check(CLI::Range(0, 1'000'000))
+      ->type_name("UINT")
+      ->group(kGroup);
+  app.add_option("--worker-command", flags.worker_command,
+                 "A program and its arguments to run instead of WorkerApp. In them {rank} is the "
+                 "number of\n"
+                 "the process, from 0, and {incarnation} the number of this start, which no other\n"
+                 "start in the job has. Words as in a shell, with quotes")
+      ->type_name("COMMAND")
+      ->group(kGroup);
+  app.add_option("--worker-evaluation-log", flags.worker_evaluation_log,
+                 "The WorkerApps' --evaluation-log; {rank} in it is the process's number")
+      ->type_name("FILE")
+      ->group(kGroup);
+  app.add_flag("--stay", flags.stay,
+               "Servers and workers keep running when the job has ended, until Ctrl-C, SIGTERM or\n"
+               "MasterApp stop")
+      ->group(kGroup);
+  app.add_option("--grace-period", flags.grace_period_s,
+                 "Seconds from SIGTERM to SIGKILL for a process that is to end")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_flag("--run-dir-is-lost", flags.run_dir_is_lost,
+               "What the last MasterApp started, on another machine or in another --run-dir, is\n"
+               "gone for good: start it anew here")
+      ->group(kGroup);
+}
+
+void AddLeaseFlags(CLI::App& app, MasterFlags& flags) {
+  app.add_option(
+         "--lease-rows", flags.lease_rows,
+         "With --sharding dynamic: rows of a lease, and those of its last record. 0: a 64th\n"
+         "of the rows so far, 64 at least and 8192 at most")
+      ->check(CLI::Range(uint64_t{0}, kMostLeaseRows - kMostBatchRows))
+      ->capture_default_str()
+      ->group("Processes");
+}
+
+void AddTaskFlags(CLI::App& app, MasterFlags& flags) {
+  constexpr char kGroup[] = "Tasks and nodes";
+  app.add_option("--master-address", flags.master_address,
+                 "Deal out data sets as tasks there, by gRPC, to trainers that use ElasticDL's\n"
+                 "Python package (docs/tasks.md), and let nodes of trainers join (docs/nodes.md).\n"
+                 "There is no login. Not set: nowhere")
+      ->type_name("HOST:PORT")
+      ->group(kGroup);
+  app.add_option("--task-timeout", flags.task_timeout_s,
+                 "Seconds after which a task that is not reported goes to another trainer, too.\n"
+                 "0: never; only when the trainer's process ends")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--node-timeout", flags.node_timeout_s,
+                 "Seconds without a sign of life after which a node is dead, of those that join\n"
+                 "from now on")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+}  // namespace
+
+void AddMasterFlags(CLI::App& app, MasterFlags& flags) {
+  AddOwnFlags(app, flags);
+  AddLeaseFlags(app, flags);
+  AddTaskFlags(app, flags);
+  AddKubernetesFlags(app, flags.kubernetes);
+}
+
+}  // namespace millrace

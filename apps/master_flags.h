@@ -1,0 +1,42 @@
+// The flags of MasterApp itself.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "apps/kubernetes_flags.h"
+
+namespace millrace {
+
+inline constexpr char kLocalLauncher[] = "local";
+inline constexpr char kKubernetesLauncher[] = "kubernetes";
+
+// As they are given; MasterApp --help says what each means.
+struct MasterFlags {
+  std::string launcher = kLocalLauncher;
+  KubernetesFlags kubernetes;
+  bool has_kubernetes_flags = false;
+  std::string run_dir;
+  std::optional<uint32_t> server_processes;
+  uint32_t worker_processes = 2;
+  uint32_t slots = 0;
+  uint32_t relaunches = 3;
+  std::optional<uint32_t> server_relaunches;
+  std::string worker_command;
+  std::string worker_evaluation_log;
+  bool stay = false;
+  double grace_period_s = 30;
+  bool run_dir_is_lost = false;
+  std::string master_address;
+  uint64_t task_timeout_s = 1800;
+  uint64_t node_timeout_s = 30;
+  uint64_t lease_rows = 0;
+};
+
+// `flags` outlives the parsing. has_kubernetes_flags is the caller's to set, from
+// HasKubernetesFlags.
+void AddMasterFlags(CLI::App& app, MasterFlags& flags);
+
+}  // namespace millrace
