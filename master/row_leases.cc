@@ -31,8 +31,13 @@ constexpr size_t kRecordsAtOnce = 256;
 // Between two transactions, however fast the rows come.
 constexpr size_t kMostRecords = 4096;
 
-std::string NameOf(Training::Sharding sharding) {
-  return sharding == Training::DYNAMIC ? "dynamic" : "static";
+Status CheckSameSharding(const JobConfig& config, Training::Sharding begun,
+                         Training::Sharding now) {
+  if (begun == now) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the job ", config.name(), " was begun with --sharding ",
+                   begun == Training::DYNAMIC ? "dynamic" : "static",
+                   ", which cannot be changed: give that, or start a new job (another --job)"));
 }
 
 }  // namespace
@@ -46,11 +51,7 @@ Status CheckShardingAsBegun(const JobConfig& config, const std::atomic<bool>& st
   }
   MILLRACE_RETURN_IF_ERROR(begun.status());
   if (!*begun) return absl::OkStatus();
-  const Training::Sharding sharding = (*begun)->training().sharding();
-  if (sharding == config.training().sharding()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the job ", config.name(), " was begun with --sharding ", NameOf(sharding),
-                   ", which cannot be changed: give that, or start a new job (another --job)"));
+  return CheckSameSharding(config, (*begun)->training().sharding(), config.training().sharding());
 }
 
 RowLeases::RowLeases(const JobConfig& config, uint64_t lease_rows, Wakeup* wakeup)
@@ -88,12 +89,8 @@ StatusOr<RowLeases::Found> RowLeases::FindSettings() {
   MILLRACE_RETURN_IF_ERROR(features.status());
   Found found{.features = *std::move(features)};
   MILLRACE_ASSIGN_OR_RETURN(found.training, registry->WaitForTraining());
-  if (found.training.training().sharding() != Training::DYNAMIC) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the job ", config_.name(),
-        " was begun with --sharding static, which cannot be changed: give that, or start a new job "
-        "(another --job)"));
-  }
+  MILLRACE_RETURN_IF_ERROR(
+      CheckSameSharding(config_, found.training.training().sharding(), Training::DYNAMIC));
   if (found.features.workers() != config_.workers()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the job ", config_.name(), " was begun with --workers ", found.features.workers(),

@@ -3,10 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "job/kafka_options.h"
 #include "messages/master.pb.h"
 #include "topics/control_codec.h"
