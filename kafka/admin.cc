@@ -240,6 +240,11 @@ StatusOr<FoundTopic> LibrdkafkaAdmin::Describe(const std::string& topic) {
   const std::string context = absl::StrCat("looking up the settings of topic '", topic, "'");
   if (found.partitions == 0)
     return absl::NotFoundError(context + ": no broker reports its partitions yet");
+  // A controller that has not heard from a broker for some seconds leaves it out (it is fenced).
+  if (found.brokers == 0 || found.replicas == 0) {
+    return absl::UnavailableError(
+        context + ": the cluster says that no broker is in service; check the brokers' logs");
+  }
   const Handle<rd_kafka_ConfigResource_t> resource(
       rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str()));
   MILLRACE_ASSIGN_OR_RETURN(

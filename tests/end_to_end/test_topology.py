@@ -1438,6 +1438,29 @@ class Order(OnABroker):
         self.assertIn(f"job {job.name} has ended", job.log("ask"))
 
 
+class BrokerThatHangs(OnABroker):
+    """For so long that its controller leaves it out of the cluster (it is fenced)."""
+
+    @classmethod
+    def make_broker(cls, folder):
+        return topology.Broker(folder, options=["--config", "broker.session.timeout.ms=1000",
+                                                "--config", "broker.heartbeat.interval.ms=300"])
+
+    def test_is_waited_for_by_programs_that_start_meanwhile(self):
+        job = self.job()
+        for _ in range(3):
+            self.broker.signal(signal.SIGSTOP)
+            time.sleep(2)
+            job.start()  # they ask when it goes on, and no broker is in service yet
+            time.sleep(0.5)
+            self.broker.signal(signal.SIGCONT)
+            job.wait_for_readers()
+            job.kill_all(job.commands)
+        job.start()
+        job.wait_all()
+        self.assert_equals_reference(job)
+
+
 class OnKafka39(OnABroker):
     version = "3.9.1"
 

@@ -33,6 +33,8 @@ SCORE_MODEL = BUILD / "tests" / "end_to_end" / "score_model"
 CREATE_TOPIC = BUILD / "tests" / "kafka" / "kafka_create_topic"
 
 PATIENCE = 300  # seconds, on the slowest machine, in which something happens that will happen
+CRASHES = tuple(-number for number in (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL,
+                                       signal.SIGSEGV))  # exit codes
 
 FEATURES = [
     "--label", "verdict",
@@ -230,6 +232,10 @@ class Broker:
 
     def kill(self, node=None):
         self._call("kill", *([] if node is None else ["--node", str(node)]))
+
+    def signal(self, number):
+        """To its one process."""
+        os.kill(int((pathlib.Path(self.folder) / "node-1" / "pid").read_text().split()[0]), number)
 
     def stop(self):
         self._call("stop")
@@ -457,17 +463,32 @@ class Job:
 
     def wait(self, name, timeout=PATIENCE):
         """The exit code."""
-        try:
-            return self.processes[name].wait(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            tails = "".join(f"--- {n}\n{self.log(n)[-1500:]}\n" for n in self.logs)
-            raise AssertionError(f"{name} has not ended after {timeout} s\n{tails}") from None
+        end = time.monotonic() + timeout
+        while (code := self.processes[name].poll()) is None:
+            self.check_that_none_crashed()
+            if time.monotonic() > end:
+                raise AssertionError(f"{name} has not ended after {timeout} s\n{self.tails()}")
+            time.sleep(0.02)
+        self.check_that_none_crashed()
+        return code
+
+    def check_that_none_crashed(self):
+        """A program ends by one of these signals by a fault of its own only: no test sends them. Who
+        waits for what a crashed one would do ends at once, with its last words."""
+        for name, process in self.processes.items():
+            if (code := process.poll()) in CRASHES:
+                raise AssertionError(f"{name} crashed ({signal.Signals(-code).name})\n{self.tails()}")
+
+    def tails(self):
+        """The last words of each program."""
+        return "".join(f"--- {name}\n{self.log(name)[-1500:]}\n" for name in self.logs)
 
     def wait_for_log(self, names, text, timeout=PATIENCE):
         """names: of a process, or of several of which one says it, since it was started last."""
         names = [names] if isinstance(names, str) else names
         end = time.monotonic() + timeout
         while not any(text in self.said(name) for name in names):
+            self.check_that_none_crashed()
             if time.monotonic() > end:
                 logs = "\n".join(self.said(name) for name in names)
                 raise AssertionError(f"'{text}' did not appear in\n{logs}")
@@ -490,8 +511,10 @@ class Job:
         some = 16 * self.workers
         begins = []
         while len(begins) < self.shards or any(begin < some for begin in begins):
+            self.check_that_none_crashed()
             if time.monotonic() > end:
-                raise AssertionError(f"not every shard has made a checkpoint: {begins}")
+                raise AssertionError(f"not every shard has made a checkpoint: {begins}; "
+                                     f"ends {self.gradients('latest')}\n{self.tails()}")
             begins = self.gradients("earliest")
             time.sleep(0.05)
 
@@ -551,6 +574,7 @@ class Job:
         """Until the job has learnt from so many rows."""
         end = time.monotonic() + timeout
         while (learnt := self.watched()[1].get("rows_trained") or 0) < rows:
+            self.check_that_none_crashed()
             if time.monotonic() > end:
                 raise AssertionError(f"{learnt} of {rows} rows were learnt from in {timeout} s")
             time.sleep(0.1)
