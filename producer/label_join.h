@@ -1,5 +1,5 @@
 // Joins the rows of one topic with the labels of another, which come later. Pure: what was read
-// goes in, what may be written comes out (docs/topic-source.md).
+// goes in, what may be written comes out (docs/late-labels.md).
 #pragma once
 
 #include <cstddef>

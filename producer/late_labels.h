@@ -1,5 +1,5 @@
 // Labels that come later than their rows, on a topic of their own: reads them, keeps the rows that
-// wait for them, and hands over to a transaction what may be written (docs/topic-source.md).
+// wait for them, and hands over to a transaction what may be written (docs/late-labels.md).
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // Where rows come from that were copied from another topic: in the records of input-data, behind
-// the rows (docs/topic-source.md).
+// the rows (docs/exactly-once.md).
 #pragma once
 
 #include <cstdint>
