@@ -20,8 +20,9 @@ __all__ = ["Job", "Model", "OnlineClassifier", "OnlineRegressor", "send"]
 # What needs more than NumPy, or is not needed to predict, is imported when it is asked for.
 _LATER = {"Job": "job", "OnlineClassifier": "online", "OnlineRegressor": "online"}
 
+if not TYPE_CHECKING:  # to a type checker the module would have every name
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'millrace' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"millrace.{_LATER[name]}"), name)
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module 'millrace' has no attribute {name!r}")
+        return getattr(importlib.import_module(f"millrace.{_LATER[name]}"), name)

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
+import numpy.typing
 
+from millrace import _native
 
 _ROWS_AT_ONCE = 65_536  # whose cells are Python objects at a time
 
@@ -74,8 +76,9 @@ def as_list(values: Any) -> list[Any]:
     if isinstance(values, numpy.ndarray):
         if values.dtype.kind == "M":  # nanoseconds would become whole numbers
             values = values.astype("datetime64[us]")
-        return values.reshape(-1).tolist()
-    return values.tolist() if hasattr(values, "tolist") else list(values)
+        values = values.reshape(-1)
+    listed: list[Any] = values.tolist() if hasattr(values, "tolist") else list(values)
+    return listed
 
 
 def names_of(rows: Any) -> list[str] | None:
@@ -128,7 +131,9 @@ def _check_shape(rows: Any, order: Sequence[str]) -> None:
         )
 
 
-def score_table(native: Any, rows: Any, order: Sequence[str] | None = None) -> Any:
+def score_table(
+    native: _native.Model | _native.Session, rows: Any, order: Sequence[str] | None = None
+) -> numpy.typing.NDArray[numpy.float32]:
     """The native model's scores of a table, some rows at a time."""
     columns = native.columns
     if not is_frame(rows) and not rows.dtype.names:

@@ -95,6 +95,7 @@ class Job:
         if topic is not None:
             reads = [self._find("TopicSource"), "--topic", topic]
         else:
+            assert input is not None  # since there is no topic
             reads = [self._find("CsvProducer"), "--input", os.path.abspath(os.fspath(input))]
         self._commands["source"] = [*reads, *common, *_flags(columns), *_flags(source)]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -128,9 +129,10 @@ class Job:
         """What `Watch --once --json` says of the job now (docs/figures.md)."""
         done = subprocess.run(self._watch, capture_output=True, text=True, check=False)
         try:
-            return json.loads(done.stdout)
+            state: dict[str, Any] = json.loads(done.stdout)
         except json.JSONDecodeError:
             raise RuntimeError(f"Watch failed: {done.stderr.strip()[-500:]}") from None
+        return state
 
     def figures(self) -> Any:
         """A line for each kind of figures that there are: of each row before it was learnt from

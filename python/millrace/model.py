@@ -46,7 +46,8 @@ class Model:
     @property
     def description(self) -> dict[str, Any]:
         """The model's own description: `ModelDescription` in messages/exported_model.proto."""
-        return json.loads(self._native.description)
+        description: dict[str, Any] = json.loads(self._native.description)
+        return description
 
     def predict_proba(self, rows: Rows) -> numpy.typing.NDArray[numpy.float32]:
         """The probability of each class, a line for each row: to the bit what Predictor answers.
@@ -60,7 +61,8 @@ class Model:
         scores = self._scores(rows)
         if not self._native.classes:
             return scores[:, 0]
-        return self.classes_[scores.argmax(axis=1)]
+        likeliest: numpy.typing.NDArray[Any] = self.classes_[scores.argmax(axis=1)]
+        return likeliest
 
     def _scores(self, rows: Iterable[Mapping[str, Any]] | Any) -> numpy.typing.NDArray[numpy.float32]:
         if not _rows.is_table(rows):

@@ -22,7 +22,7 @@ try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 except ImportError:
 
-    class BaseEstimator:  # type: ignore[no-redef]
+    class BaseEstimator:  # type: ignore[no-redef]  # instead of what was not imported
         """What scikit-learn's has of it, where it is not installed."""
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -39,14 +39,16 @@ except ImportError:
                 setattr(self, name, value)
             return self
 
-    class ClassifierMixin:  # type: ignore[no-redef]
+    class ClassifierMixin:  # type: ignore[no-redef]  # the same
         """Nothing."""
 
-    class RegressorMixin:  # type: ignore[no-redef]
+    class RegressorMixin:  # type: ignore[no-redef]  # the same
         """Nothing."""
 
 
 _MOST_CLASS_WEIGHT = 1e6  # as a job has it
+
+_LabelledRow = tuple[dict[str, Any], Any]
 
 
 def _class_key(label: Any) -> float | str:
@@ -76,8 +78,24 @@ class _Online(BaseEstimator):
     they show of columns and classes may still change; None: no longer.
     """
 
+    numeric: Sequence[str] | None
+    categorical: Sequence[str] | None
+    booleans: Sequence[str]
+    text: Sequence[str]
+    ids: Sequence[str]
+    times: Sequence[str]
+    scaling: bool
+    categorical_buckets: int | None
+    text_buckets: int | None
     first_rows: int
     label: str
+
+    # Made by _start(), before which there are no _columns.
+    _columns: Columns
+    _session: _native.Session | None
+    _kept: list[_LabelledRow] | None
+    _is_stale: bool  # something is known that _session was not made with
+    _order: list[str] | None  # of the columns of an array without names
 
     # What the two learners do differently.
     def _see_label(self, label: Any) -> bool:
@@ -92,32 +110,38 @@ class _Online(BaseEstimator):
     def _session_settings(self) -> tuple[dict[str, Any], dict[str, Any], list[float], bool]:
         raise NotImplementedError
 
+    def partial_fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Learns from the rows, in their order."""
+        raise NotImplementedError
+
     # ---- one row at a time, as River has it ----
 
     def learn_one(self, x: Mapping[str, Any], y: Any) -> None:
         """Learns from a row. ValueError with the column: nothing is learnt."""
         self._start()
-        if self._kept is None:
+        kept = self._kept
+        if kept is None:
+            assert self._session is not None  # or the rows would still be kept
             self._set_class(y)
             self._session.learn_dict(x, y)
             return
         _rows.check_row(x)
         row = copy.deepcopy(dict(x))
         known = self._known()
-        self._kept.append((row, y))
+        kept.append((row, y))
         try:
             self._is_stale = self._see_label(y) or self._is_stale
             self._is_stale = self._columns.see_row(row) or self._is_stale
-            if len(self._kept) >= self.first_rows:
+            if len(kept) >= self.first_rows:
                 self._check_all_known()
             if self._session is not None and not self._is_stale:
                 self._session.learn_dict(row, y)
             else:
-                self._begin_again()
-            if len(self._kept) >= self.first_rows:
+                self._begin_again(kept)
+            if len(kept) >= self.first_rows:
                 self._end_of_first_rows()
         except Exception:
-            self._kept.pop()
+            kept.pop()
             vars(self).update(known)
             raise
 
@@ -135,24 +159,28 @@ class _Online(BaseEstimator):
                 self.categorical,
                 {"booleans": self.booleans, "text": self.text, "ids": self.ids, "times": self.times},
             )
-            self._session: Any = None
-            self._kept: list[tuple[dict[str, Any], Any]] | None = []
-            self._is_stale = False  # something is known that _session was not made with
-            self._order: list[str] | None = None  # of the columns of an array without names
+            self._session = None
+            self._kept = []
+            self._is_stale = False
+            self._order = None
 
-    def _begin_again(self) -> None:
+    def _forget(self) -> None:
+        """The next _start() begins anew."""
+        vars(self).pop("_columns", None)
+
+    def _begin_again(self, kept: list[_LabelledRow]) -> None:
         """As if what is known now had been known from the first row on."""
         if not self._columns:
             return
         session = self._make_session()
         if not self._is_complete():  # there is nothing to learn yet, but a row must be one
-            session.learn_dict(*self._kept[-1])
+            session.learn_dict(*kept[-1])
             return
-        for row, label in self._kept:
+        for row, label in kept:
             session.learn_dict(row, label)
         self._session, self._is_stale = session, False
 
-    def _make_session(self) -> Any:
+    def _make_session(self) -> _native.Session:
         spec, training, weights, balanced = self._session_settings()
         spec = {**self._columns.spec(), **spec, "label": self.label}
         for field in ("categorical_buckets", "text_buckets"):
@@ -175,7 +203,7 @@ class _Online(BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Forgets all, then learns from the rows once, in their order."""
-        self._columns = None
+        self._forget()
         return self.partial_fit(X, y)
 
     def _learn_rows(self, rows: Any, labels: Any) -> Self:
@@ -192,22 +220,24 @@ class _Online(BaseEstimator):
         if len(rows) != len(labels):
             raise ValueError(f"there are {len(rows)} rows and {len(labels)} labels")
         if self._kept:  # learn_one() has begun
-            self._learn_each(rows, labels)
+            self._learn_each(rows, labels, list(self._kept))
             return self
-        is_first = self._session is None
+        session = self._session
+        is_first = session is None
         try:
-            if is_first:
-                self._begin_with(rows, labels)
+            if session is None:
+                session = self._begin_with(rows, labels)
             _rows.for_each(labels, self._set_class)
-            self._session.learn_lists(labels, self._lists(rows, self._session.columns))
+            session.learn_lists(labels, self._lists(rows, session.columns))
         except Exception:
             if is_first:
-                self._columns = None
+                self._forget()
             raise
         return self
 
-    def _learn_each(self, rows: Any, labels: list[Any]) -> None:
-        kept, known = list(self._kept), self._known()
+    def _learn_each(self, rows: Any, labels: list[Any], kept: list[_LabelledRow]) -> None:
+        """kept: what is put back when a row is refused."""
+        known = self._known()
         try:
             for name in _rows.category_columns(rows):
                 self._is_stale = self._columns.see(name, [], CATEGORICAL) or self._is_stale
@@ -215,10 +245,10 @@ class _Online(BaseEstimator):
             _rows.for_each(pairs, lambda pair: self.learn_one(*pair))
         except Exception:
             vars(self).update(known, _kept=kept, _session=None)
-            self._begin_again()
+            self._begin_again(kept)
             raise
 
-    def _begin_with(self, rows: Any, labels: list[Any]) -> None:
+    def _begin_with(self, rows: Any, labels: list[Any]) -> _native.Session:
         """All of these rows show what there is; later ones change nothing."""
         _rows.for_each(labels, self._see_label)
         if isinstance(rows, list):
@@ -239,6 +269,7 @@ class _Online(BaseEstimator):
         self._check_all_known()
         self._session = self._make_session()
         self._kept = None
+        return self._session
 
     def _lists(self, rows: Any, columns: Sequence[str]) -> list[list[Any]]:
         if isinstance(rows, list):
@@ -253,17 +284,21 @@ class _Online(BaseEstimator):
         return (dict(zip(names, cells, strict=True)) for cells in zip(*lists, strict=True))
 
     def _scores(self, rows: Any) -> numpy.typing.NDArray[numpy.float32]:
-        if not self.__sklearn_is_fitted__():
+        session = self._begun()
+        if session is None:
             raise ValueError(f"this {type(self).__name__} has learnt nothing yet; call fit() or learn_one()")
         if not _rows.is_table(rows):
             rows = list(rows)
             if not rows or _rows.is_row(rows[0]):
-                return self._session.score_dicts(rows)
+                return session.score_dicts(rows)
             rows = numpy.asarray(rows, dtype=object)
-        return _rows.score_table(self._session, rows, self._order)
+        return _rows.score_table(session, rows, self._order)
+
+    def _begun(self) -> _native.Session | None:
+        return None if getattr(self, "_columns", None) is None else self._session
 
     def __sklearn_is_fitted__(self) -> bool:
-        return getattr(self, "_columns", None) is not None and self._session is not None
+        return self._begun() is not None
 
     # ---- what was learnt ----
 
@@ -288,16 +323,16 @@ class _Online(BaseEstimator):
     def figures(self) -> dict[str, Any]:
         """How good the predictions were, each made before its row was learnt: a job's progressive
         figures (docs/figures.md)."""
-        if not self.__sklearn_is_fitted__():
-            return {"rows": 0}
-        return self._session.figures()
+        session = self._begun()
+        return {"rows": 0} if session is None else session.figures()
 
     def save(self, folder: str | os.PathLike[str], name: str = "python") -> None:
         """Writes the model as jobs do: Model.load() and Predictor read it. A model that is there is
         replaced. `name` stands in it as the job's. ValueError: nothing was learnt yet."""
-        if not self.__sklearn_is_fitted__():
+        session = self._begun()
+        if session is None:
             raise ValueError("nothing was learnt yet, so there is no model to save")
-        self._session.save(os.fspath(folder), name)
+        session.save(os.fspath(folder), name)
 
 
 class OnlineClassifier(ClassifierMixin, _Online):
@@ -453,7 +488,8 @@ class OnlineClassifier(ClassifierMixin, _Online):
 
     def predict(self, X: Any) -> numpy.typing.NDArray[Any]:  # noqa: N803
         """The likeliest class of each row."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        likeliest: numpy.typing.NDArray[Any] = self.classes_[self._scores(X).argmax(axis=1)]
+        return likeliest
 
 
 class OnlineRegressor(RegressorMixin, _Online):
@@ -517,9 +553,8 @@ class OnlineRegressor(RegressorMixin, _Online):
 
     def predict_one(self, x: Mapping[str, Any]) -> float:
         """The estimate; 0 before the first row."""
-        if not self.__sklearn_is_fitted__():
-            return 0.0
-        return float(self._session.score_dicts([x])[0, 0])
+        session = self._begun()
+        return 0.0 if session is None else float(session.score_dicts([x])[0, 0])
 
     def partial_fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Learns from the rows, in their order. It makes no difference how rows are cut into calls.

@@ -61,7 +61,8 @@ def _dicts(rows: Any) -> Iterator[Mapping[str, Any]]:
 
 def _name(key: Any) -> str:
     _rows.check_key(key)
-    return key
+    name: str = key
+    return name
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ declare -A python_sets=(
   [river]='--only-binary :all: numpy==2.2.6 scipy==1.15.3 narwhals==2.29.0 river==0.26.1'
   [pandas]='--only-binary :all: numpy==2.2.6 pandas==2.3.3'
   [package]='numpy==2.2.6 scikit-build-core==0.11.6 nanobind==2.9.2'
+  [mypy]='--no-deps --only-binary :all: mypy==2.4.1 ast_serialize==0.13.1 librt==0.17.0 mypy_extensions==1.2.0 pathspec==1.1.1 typing_extensions==4.16.0'
   [tidy]='--no-deps --only-binary :all: clang-tidy==23.1.4'
   [vw]='--only-binary :all: vowpalwabbit==9.11.9'
   # The published client and what it imports: protobuf of the version that its messages were made with.
