@@ -118,16 +118,22 @@ class Modes(OnABroker):
                            summary["progressive"]["prior_accuracy"] + 0.1)
 
     def test_rows_of_a_slow_stream_are_learnt_from_before_their_batch_is_full_whoever_is_killed(self):
+        for consistency in ("eventual", "bounded:2"):
+            with self.subTest(consistency):
+                self.learn_from_a_slow_stream(consistency)
+
+    def learn_from_a_slow_stream(self, consistency):
         with open(self.data, newline="", encoding="utf-8") as file:
             header, *rows = csv.reader(file)
-        data = self.path / "slow.csv"
+        data = self.path / f"slow-{consistency[:7]}.csv"
 
         def append(some):
             with open(data, "a", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerows(some)
 
         append([header])
-        job = self.job(training=["--consistency", "eventual", "--batch-rows", "1000"], data=data,
+        job = self.job(name=f"-{consistency[:7]}", data=data,
+                       training=["--consistency", consistency, "--batch-rows", "1000"],
                        features=[*topology.FEATURES, "--classes", "low,middle,high"],
                        producer=["--follow"], servers={"server0": [0], "server1": [1]}).start()
         victims = ["worker0", "server0", "producer", "worker1", "server1"]
