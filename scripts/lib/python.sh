@@ -19,7 +19,7 @@ declare -A python_sets=(
   # The published client and what it imports: protobuf of the version that its messages were made with.
   [elasticai]='--no-deps --only-binary :all: elasticai_api==1.4.2 grpcio==1.62.3 protobuf==4.25.8 psutil==7.2.2 packaging==26.4'
   [kubernetes]='--no-deps --only-binary :all: kubernetes-validate==1.37.0 attrs==26.1.0 importlib_resources==7.1.0 jsonschema==4.26.0 jsonschema-specifications==2025.9.1 packaging==26.4 PyYAML==6.0.4 referencing==0.37.0 rpds-py==2026.9.1 typing_extensions==4.16.0'
-  [avro]='--no-deps --only-binary :all: confluent-kafka==2.16.1 fastavro==1.13.1 anyio==4.16.0 attrs==26.1.0 authlib==1.9.10 cachetools==8.0.2 certifi==2026.10.19.post1 cffi==2.1.1 cryptography==50.0.2 h11==0.16.0 httpcore2==2.16.2 httpx2==2.16.2 idna==3.20 joserfc==1.8.0 pycparser==3.12 truststore==0.10.5 typing_extensions==4.16.0'
+  [avro]='--no-deps --only-binary :all: confluent-kafka==2.16.1 fastavro==1.13.1 anyio==4.16.0 attrs==26.1.0 authlib==1.9.10 cachetools==8.0.2 certifi==2026.10.19.post1 cffi==2.1.1 cryptography==50.0.2 h11==0.16.0 httpcore2==2.16.2 httpx2==2.16.2 idna==3.20 joserfc==1.8.0 jsonschema==4.26.0 jsonschema-specifications==2025.9.1 pycparser==3.12 referencing==0.37.0 rpds-py==2026.9.1 truststore==0.10.5 typing_extensions==4.16.0'
 )
 
 # python_with SET...: makes these sets importable; leaves the interpreter's path in $python.

@@ -1,5 +1,5 @@
-"""Avro and a schema registry's records, written by confluent-kafka, fastavro and kcat, through TopicSource
-on a real broker."""
+"""Records of clients that we did not write (confluent-kafka, fastavro, kcat), in Avro and in JSON, with a
+schema registry and without one, through TopicSource on a real broker."""
 
 import csv
 import datetime
@@ -26,6 +26,7 @@ import test_topic_source  # noqa: E402
 import topology  # noqa: E402
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient  # noqa: E402
 from confluent_kafka.schema_registry.avro import AvroSerializer  # noqa: E402
+from confluent_kafka.schema_registry.json_schema import JSONSerializer  # noqa: E402
 from confluent_kafka.serialization import MessageField, SerializationContext  # noqa: E402
 
 ROWS = 8_001
@@ -86,6 +87,15 @@ SMALL = {"type": "record", "name": "Small", "fields": [
     {"name": "late", "type": {"type": "enum", "name": "Late", "symbols": ["no", "yes"]}},
     {"name": "x", "type": ["null", "float"]}]}  # fmt: skip
 
+# A row, and the label that comes later.
+ROW = {"type": "record", "name": "Row", "fields": [
+    {"name": "id", "type": "string"}, {"name": "x", "type": "double"}]}  # fmt: skip
+LABEL = {"type": "record", "name": "Label", "fields": [
+    {"name": "late", "type": {"type": "enum", "name": "Late", "symbols": ["no", "yes"]}},
+    {"name": "id", "type": "string"}]}  # fmt: skip
+SMALL_IN_JSON = {"title": "Small", "type": "object", "required": ["late"], "properties": {
+    "late": {"enum": ["no", "yes"]}, "x": {"type": "number"}}}  # fmt: skip
+
 
 def parts_of(time):
     """By the calendar, as PLAIN_FEATURES has them; of the time's own zone."""
@@ -135,9 +145,10 @@ class OnABroker(test_topic_source.OnABroker):
         return confluent_kafka.Producer({"bootstrap.servers": self.broker.address, **settings})
 
     def send(self, topic, values, partition=0):
-        producer = self.producer()
+        """partition: None for those that the client chooses."""
+        producer, where = self.producer(), {} if partition is None else {"partition": partition}
         for value in values:
-            producer.produce(topic, value, partition=partition)
+            producer.produce(topic, value, **where)
         self.assertEqual(producer.flush(60), 0)
 
     def serializer(self, registry, topic, written, *references):
@@ -352,6 +363,50 @@ class Records(OnABroker):
         self.assertIn("holds 2 rows, 2 of them from this run; 1 records could not be used", said)
         self.assertIn(b"schema 7: malformed JSON", self.letters(job, 1))
 
+    def test_of_avro_that_kcat_writes_are_rows(self):
+        topic, file = self.topic(3), self.path / "small.avsc"
+        file.write_text(json.dumps(SMALL))
+        bodies = []
+        for i in range(60):
+            bodies.append(self.path / f"body-{i}")
+            with open(bodies[-1], "wb") as out:
+                fastavro.schemaless_writer(out, SMALL, {"late": ("no", "yes")[i % 2], "x": i / 8})
+        subprocess.run(["kcat", "-P", "-b", self.broker.address, "-t", topic, *bodies], check=True,
+                       timeout=topology.PATIENCE)  # each file is a record
+        job = self.job(topic, ["--format", "avro", "--avro-schema", file, "--until-end"], features=NUMBERS)
+        self.assertIn("holds 60 rows, 60 of them from this run", self.run_to_the_end(job))
+
+    def test_of_a_transaction_that_was_aborted_are_neither_rows_nor_predictions(self):
+        topic, scored = self.topic(3), self.topic(1, suffix="-scored")
+        producer = self.producer(**{"transactional.id": "foreign"})
+        producer.init_transactions(60)
+
+        def write(late, end):
+            producer.begin_transaction()
+            for i in range(100):
+                producer.produce(topic, json.dumps({"late": late, "distance": i, "temp": 1, "carrier": "UA"}))
+            self.assertEqual(producer.flush(60), 0)  # else those of an aborted one are never sent
+            end(60)
+
+        for _ in range(3):
+            write("yes", producer.abort_transaction)
+            write("no", producer.commit_transaction)
+        write("yes", producer.abort_transaction)
+        job = self.job(topic, ["--until-end"], features=[
+            "--label", "late", "--numeric", "distance", "--classes", "no,yes"])  # fmt: skip
+        job.start()
+        job.wait_all()
+        summary = job.summary()
+        self.assertEqual(summary["rows_trained"], 300)
+        self.assertEqual(summary["progressive"]["rows"], 300)
+        self.assertGreater(summary["progressive"]["accuracy"], 0.9, "a row of an aborted transaction was learnt")
+        done = subprocess.run([topology.PROGRAMS / "Predictor", "--model",
+                               topology.ROOT / "tests" / "apps" / "model", "--brokers", self.broker.address,
+                               "--input-topic", topic, "--output-topic", scored, "--until-end"],
+                              check=True, capture_output=True, text=True, timeout=topology.PATIENCE)
+        self.assertIn("got 300 predictions from this run", done.stderr)
+        self.assertEqual(self.broker.records(scored, 300, topology.PATIENCE).count(b'"class":'), 300)
+
     def test_that_kcat_writes_with_keys_and_headers_are_rows(self):
         topic = self.topic(3)
         lines = "".join(f'key-{i % 10}|{{"late": "{("no", "yes")[i % 2]}", "x": {i}}}\n'
@@ -360,6 +415,34 @@ class Records(OnABroker):
                         "-z", "zstd"], input=lines, text=True, check=True, timeout=topology.PATIENCE)
         job = self.job(topic, ["--until-end"], features=NUMBERS)
         self.assertIn("holds 1,000 rows, 1,000 of them from this run", self.run_to_the_end(job))
+
+
+class LateLabels(OnABroker):
+    def test_are_joined_with_rows_of_another_schema_though_the_source_is_killed(self):
+        registry, topic, labels = self.registry(), self.topic(3), self.topic(2, suffix="-labels")
+        row = self.serializer(registry, topic, ROW)
+        label = self.serializer(registry, labels, LABEL)
+        count, draw = 1500, random.Random(5)
+        rows = [{"id": f"r{i}", "x": draw.random()} for i in range(count)]
+        labelled = [each for each in rows if draw.random() < 0.9]
+        job = self.job(topic, ["--labels-from", labels, "--join-key", "id", "--join-window", "600", "--format",
+                               "avro", "--schema-registry", registry.url], features=NUMBERS)  # fmt: skip
+        self.send(topic, map(row, rows[:500]), None)
+        job.start()
+        writer = threading.Thread(target=lambda: (
+            self.send(topic, map(row, rows[500:]), None),
+            self.send(labels, [label({"id": each["id"], "late": "yes" if each["x"] < 0.5 else "no"})
+                               for each in draw.sample(labelled, len(labelled))], None)))  # fmt: skip
+        writer.start()
+        self.disturb(job, ["producer"] * 3, seed=8, pause=(0.3, 1.0))
+        writer.join()
+        self.end(job)
+        job.wait_all()
+        self.assertIn(f"of {labels}: {len(labelled):,} rows have a label; {count - len(labelled)} without one "
+                      "were left out", job.said("producer"))
+        summary = job.summary()
+        self.assertEqual(summary["rows_trained"], len(labelled))
+        self.assertGreater(summary["progressive"]["accuracy"], 0.8)
 
 
 @unittest.skipUnless(APICURIO or REAL_REGISTRY,
@@ -398,6 +481,27 @@ class ARegistryThatWeDidNotWrite(OnABroker):
         said = self.run_to_the_end(job)
         self.assertIn("holds 300 rows, 300 of them from this run; 1 records could not be used", said)
         self.assertIn(b"the schema registry has no such schema", self.letters(job, 1))
+
+    def test_has_the_schemas_of_json_that_another_client_writes_whoever_is_killed(self):
+        topic, client = self.topic(7), SchemaRegistryClient({"url": self.url})
+        serialize = JSONSerializer(json.dumps(SMALL_IN_JSON), client)
+        context = SerializationContext(topic, MessageField.VALUE)
+        rows = [{"late": ("no", "yes")[i % 3 == 0], "x": i % 3} for i in range(4000)]
+        values = [serialize(row, context) for row in rows]
+        self.assertEqual(values[0][0], 0, "no header of a registry")
+        job = self.job(topic, ["--rows-per-turn", "5"], features=NUMBERS)
+        self.send(topic, values[:2000], None)
+        job.start()
+        writer = threading.Thread(target=self.send, args=(topic, values[2000:], None))
+        writer.start()
+        self.disturb(job, ["producer", "server", "worker0", "producer", "worker1"], seed=9, pause=(0.3, 1.0))
+        writer.join()
+        self.end(job)
+        job.wait_all()
+        self.assertNotIn("could not be used", job.log("producer"))
+        summary = job.summary()
+        self.assertEqual(summary["rows_trained"], 4000)
+        self.assertEqual(summary["progressive"]["rows"], 4000)
 
 
 if __name__ == "__main__":

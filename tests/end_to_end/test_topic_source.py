@@ -31,8 +31,8 @@ class SourceJob(topology.Job):
 
 
 class OnABroker(topology.OnABroker):
-    def topic(self, partitions=1, *config):
-        name = self.id().rsplit(".", 1)[-1].replace("_", "-") + "-rows"
+    def topic(self, partitions=1, *config, suffix="-rows"):
+        name = self.id().rsplit(".", 1)[-1].replace("_", "-") + suffix
         self.broker.create(name, partitions, *config)
         return name
 

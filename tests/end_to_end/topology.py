@@ -317,10 +317,9 @@ class Broker:
         return len(self._kcat("-C", "-q", "-e", "-o", "beginning", "-t", topic, "-X",
                               "isolation.level=read_uncommitted", "-f", ".", check=False))
 
-    def records(self, topic, count):
-        """The values in a topic, a line each, once they are so many; after half a minute those that are
-        there."""
-        end = time.monotonic() + 30
+    def records(self, topic, count, timeout=30):
+        """The values in a topic, a line each, once they are so many; after so long those that are there."""
+        end = time.monotonic() + timeout
         while len(found := self.read(topic, "%s")) < count and time.monotonic() < end:
             time.sleep(0.2)
         return b"".join(value + b"\n" for value in found)
