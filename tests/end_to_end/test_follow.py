@@ -165,6 +165,39 @@ class Follow(OnABroker):
         job.start().wait_all()
         self.assert_ends_as_exported(job, predictor)
 
+    def test_the_newest_weights_of_a_running_job_score_a_topic(self):
+        job = self.job(training=EVENTUAL).start()
+        job.feed(0.5)
+        job.wait_for_rows(1000)
+        new, scored, log = f"{job.name}-new", f"{job.name}-scored", job.folder / "scoring.log"
+        for topic in (new, scored):
+            self.broker.create(topic, 2)
+        with open(log, "w", encoding="utf-8") as out:
+            scoring = subprocess.Popen(
+                [PREDICTOR, "--follow", "--brokers", self.broker.address, "--job", job.name, "--input-topic",
+                 new, "--output-topic", scored], stdout=out, stderr=out, cwd=job.folder)  # fmt: skip
+        self.addCleanup(scoring.wait)
+        self.addCleanup(scoring.kill)
+
+        def predictions(count):
+            self.broker.write(new, map(json.dumps, NEW_ROWS))
+            found = [json.loads(line) for line in self.broker.records(scored, count, topology.PATIENCE).splitlines()]
+            self.assertEqual(len(found), count, log.read_text(encoding="utf-8"))
+            return {json.dumps([each["class"], each["probabilities"]]) for each in found}
+
+        early = predictions(2)
+        job.feed(1)
+        job.wait_all()
+        end = time.monotonic() + topology.PATIENCE
+        while "has ended; its last weights predict" not in log.read_text(encoding="utf-8"):
+            self.assertLess(time.monotonic(), end, log.read_text(encoding="utf-8"))
+            time.sleep(0.1)
+        by_folder = Predictor(job.folder, "--model", self.exported(job))
+        self.addCleanup(by_folder.end)
+        last = {json.dumps([each["class"], each["probabilities"]]) for each in json.loads(by_folder.predict())}
+        self.assertEqual(predictions(4) - early, last - early)
+        self.assertTrue(last - early, "the weights at the end are those of before")
+
     def test_a_job_of_one_worker_and_a_regression_is_followed(self):
         data = self.path / "prices.csv"
         topology.write_csv(data, 3000)
