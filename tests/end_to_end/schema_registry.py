@@ -12,16 +12,16 @@ import urllib.parse
 class Registry:
     """On a port of its own, which it keeps while it is away (stop, start) and with it its schemas."""
 
-    def __init__(self, user=None, certificate=None):
+    def __init__(self, user=None, certificate=None, port=0):
         """user: USER:PASSWORD, without which nobody gets an answer. certificate: with its key, a PEM file;
-        it then talks TLS."""
+        it then talks TLS. port 0: a free one."""
         self.certificate = certificate
         self.login = user and "Basic " + base64.b64encode(user.encode()).decode()
         self.schemas = {}  # by their ids
         self.asked = []  # what was, and the status of the answer
         self._subjects = {}  # their ids, by version from 1
         self._lock = threading.Lock()
-        self._server, self._port = None, 0
+        self._server, self._port = None, port
 
     @property
     def url(self):

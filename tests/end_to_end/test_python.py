@@ -1,12 +1,17 @@
 """The Python package on a real broker: its example, and rows that it sends. Needs the package and pandas."""
 
+import contextlib
+import doctest
+import functools
 import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 import threading
+import types
 import unittest
 
 import numpy
@@ -31,6 +36,20 @@ class OnABroker(topology.OnABroker):
         self.assertGreater(float(re.search(r"model: ([\d.]+)%", done.stdout).group(1)), 70)
         # One worker in its batches learns what one process learns row by row.
         self.assertLess(float(re.search(r"by at most ([\d.]+)", done.stdout).group(1)), 0.01)
+
+    def test_the_page_goes_on_from_its_learners_to_a_stream(self):
+        text = (topology.ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+        names = {}
+        with contextlib.chdir(self.path):
+            for example in doctest.DocTestParser().get_examples(text):
+                with contextlib.suppress(*[Exception] if example.exc_msg else []):
+                    exec(example.source, names)
+            # As if the broker and the programs were where the page has them.
+            names["millrace"] = types.SimpleNamespace(**{**vars(millrace), "Job": functools.partial(
+                millrace.Job, brokers=self.broker.address, programs=topology.PROGRAMS)})
+            block = re.search(r'(?m)^    frame\["fare"\].*\n(?:    .*\n)+', text)[0]
+            exec(textwrap.dedent(block).replace("localhost:9092", self.broker.address), names)
+        self.assertEqual(names["model"].predict(names["frame"]).shape, (200,))
 
     def test_rows_are_on_the_topic_when_send_returns(self):
         rows = [{"n": i, "text": "Größe", "none": None} for i in range(25_000)]
