@@ -136,7 +136,7 @@ class ReadersOfThePages(unittest.TestCase):
     def test_with_a_file_of_their_own_begin_with_a_proposed_job_file(self):
         write_flights(self.path / "mine.csv.gz", 2000, open_file=gzip.open)
         self.run_page("CsvProducer --describe mine.csv.gz")
-        programs = self.begin_job("--config mine.textproto")
+        programs = [self.begin(f"{program} --config mine.textproto") for program in ("ServerApp", "WorkerApp")]
         self.run_page("CsvProducer --config mine.textproto --label late")
         for program in programs:
             program.wait()
@@ -233,6 +233,16 @@ class ReadersOfThePages(unittest.TestCase):
         writer.start()
         self.addCleanup(writer.join)
         self.addCleanup(done.set)
+
+    def test_with_bins_of_a_topics_columns_publish_their_edges_first(self):
+        write_flights(self.path / "sample.csv", 300)
+        self.run_page("CsvProducer --job late --input sample.csv --features-only")
+        self.broker.create("departures", 3)
+        self.broker.write("departures", [json.dumps({"late": row["late"], "temp": row["temp"]})
+                                         for row in flights(500)])
+        self.begin_job("--job late")
+        self.terminals.begin_typed("TopicSource --job late --topic departures --label late --numeric temp --bins all")
+        self.wait_for_rows("late", 500)
 
     def test_with_rows_from_now_on_learn_from_those(self):
         self.broker.create("departures", 3)
