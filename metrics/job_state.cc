@@ -174,9 +174,10 @@ class Judge {
     if (!job_.producer()) return "for CsvProducer, which has not been heard from";
     const bool more_rows = !job_.producer()->ended();
     if (more_rows && !RowsAreLeft()) {
-      return ProducerSpeaks() ? std::string("for rows: all that were sent are trained on")
-                              : absl::StrCat("for CsvProducer (silent for ",
-                                             ClockTime(Age(job_.producer_ms())), ")");
+      return ProducerSpeaks()
+                 ? std::string("for rows: all that were sent are trained on")
+                 : absl::StrCat("for ", NameOfProducer(*job_.producer()), " (silent for ",
+                                ClockTime(Age(job_.producer_ms())), ")");
     }
     return Workers();
   }

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <vector>
 
+#include "metrics/source_counts.h"
 #include "tests/metrics/points.h"
 
 namespace millrace {
@@ -188,6 +189,10 @@ TEST(JobState, AStreamThatIsSilentHasItsRowsOrItsProducerWaitedFor) {
   EXPECT_EQ(ComputeJobState(job, 11'000).reason, "for rows: all that were sent are trained on");
   for (int i = 0; i <= 40; ++i) job.Fold(ServerAt(11'000 + 250 * i, 60));
   EXPECT_EQ(ComputeJobState(job, 21'000).reason, "for CsvProducer (silent for 0:10)");
+  MetricPoint from_a_topic = ProducerAt(11'000, 600, 1'000, 24'050);
+  AddSourceCounts(SourceState(), *from_a_topic.mutable_producer());
+  job.Fold(from_a_topic);
+  EXPECT_EQ(ComputeJobState(job, 21'000).reason, "for TopicSource (silent for 0:10)");
 }
 
 // Shard 0 of a job of one stops cleanly at 10.25 s.
