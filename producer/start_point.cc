@@ -22,6 +22,11 @@ StatusOr<StartPoint> ParseStartPoint(const std::string& text) {
         text, "'"));
   }
   const auto since_1970 = std::chrono::duration_cast<std::chrono::milliseconds>(*time);
+  // Kafka takes -1 and -2 for the end and the beginning.
+  if (since_1970.count() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--from: '", text, "' is before 1970, and no record is: give beginning"));
+  }
   return StartPoint{.kind = StartPoint::Kind::kTime, .time_ms = since_1970.count()};
 }
 

@@ -29,6 +29,13 @@ TEST(StartPoint, OfATimeIsItsFirstRecordThatIsThereOrTheEnd) {
   EXPECT_THAT(Firsts(Kind::kTime, {3, -1}), ElementsAre(10, 5));
 }
 
+TEST(StartPoint, IsNoTimeBefore1970WhichKafkaTakesForItsEndOrBeginning) {
+  for (const char* text : {"-0.001", "-0.002", "1969-12-31T23:59:59.999Z"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseStartPoint(text).status())) << text;
+  }
+  EXPECT_EQ(ParseStartPoint("0")->time_ms, 0);
+}
+
 TEST(StartPoint, OfATimeIsNeverBehindTheCommittedRecords) {
   EXPECT_THAT(Firsts(Kind::kTime, {21, 6}), ElementsAre(20, 5));
 }
