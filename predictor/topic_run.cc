@@ -274,7 +274,10 @@ Status KafkaTopicRun::FindPositions() {
   for (int32_t i = 0; i < partitions_; ++i) {
     if (found[i]) committed_[i] = *found[i];
     next_[i] = found[i].value_or(start[i]);
-    if (options_.until_end) ends.push_back(ranges[i].end);
+  }
+  if (options_.until_end) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        ends, reader_->Ends(partitions_, [this](const std::string& line) { display_.Warn(line); }));
   }
   ends_.Begin(std::move(ends));
   if (has_begun) {

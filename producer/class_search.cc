@@ -67,8 +67,8 @@ std::string FoundClasses(const ClassScan& scan) {
     std::stable_sort(which.begin(), which.end(),
                      [&](size_t a, size_t b) { return scan.counts[a] > scan.counts[b]; });
   }
-  return absl::StrCat("found ", scan.classes.size(), " classes in ", GroupedNumber(scan.rows),
-                      " rows: ", Listed(scan, which));
+  return absl::StrCat("found ", scan.classes.size(), " classes in ",
+                      GroupedNumber(scan.rows - scan.malformed), " rows: ", Listed(scan, which));
 }
 
 std::string RareClasses(const ClassScan& scan) {

@@ -176,8 +176,9 @@ Status LateLabels::StartReading(int32_t partitions) {
   SetHandler();
   std::vector<Offset> ends;
   if (around_.until_end) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, reader_->Ranges(partitions));
-    for (const OffsetRange& range : ranges) ends.push_back(range.end);
+    MILLRACE_ASSIGN_OR_RETURN(ends, reader_->Ends(partitions, [this](const std::string& line) {
+      around_.display->Warn(line);
+    }));
   }
   ends_.Begin(std::move(ends));
   for (partitions_ = 0; partitions_ < partitions; ++partitions_) {

@@ -42,13 +42,6 @@ Status NoteDeleted(const SourceTopic& topic, int32_t partition, Offset next, Off
   return absl::OkStatus();
 }
 
-std::string NoRowsText(const std::string& topic, uint64_t records, std::string_view last_reason) {
-  return absl::StrCat(
-      topic, ": none of the first ", GroupedNumber(records), records == 1 ? " record" : " records",
-      " is a row; the last: ", absl::string_view(last_reason.data(), last_reason.size()),
-      "; check --format, --label and the columns");
-}
-
 void WarnOfEmptyColumns(const SourceTopic& topic, const std::vector<std::string>& columns,
                         uint64_t rows, ProgressDisplay& display) {
   for (const std::string& column : columns) {

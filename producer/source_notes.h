@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -26,9 +25,6 @@ StatusOr<int32_t> PartitionsNow(KafkaAdmin& admin, const SourceTopic& topic, int
 // Offsets [next, begin) were deleted before they were read: DataLoss, or a warning if it goes on.
 Status NoteDeleted(const SourceTopic& topic, int32_t partition, Offset next, Offset begin,
                    bool goes_on, ProgressDisplay& display);
-
-// None of the first records is a row, and what is to be checked.
-std::string NoRowsText(const std::string& topic, uint64_t records, std::string_view last_reason);
 
 // Columns that had no value in any of the first `rows` rows: a member that is not there is an empty
 // cell, so a mistyped name is no error of any record.

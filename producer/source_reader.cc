@@ -58,6 +58,30 @@ StatusOr<std::vector<OffsetRange>> SourceReader::Ranges(int32_t partitions) {
   return ranges;
 }
 
+StatusOr<std::vector<Offset>> SourceReader::Ends(
+    int32_t partitions, const std::function<void(const std::string&)>& tell) {
+  ConsumerOptions options;
+  options.client_id = names_.client + "-ends";
+  options.read_committed = false;  // else an open transaction ends the partition
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PartitionConsumer> client,
+                            PartitionConsumer::Create(kafka_, options, topic_, nullptr));
+  std::vector<Offset> ends;
+  for (int32_t partition = 0; partition < partitions; ++partition) {
+    MILLRACE_ASSIGN_OR_RETURN(const OffsetRange all, broker_retry_.Run([&] {
+      return client->QueryRange(partition, kBrokerCall);
+    }));
+    MILLRACE_ASSIGN_OR_RETURN(const OffsetRange committed, RangeOf(partition));
+    ends.push_back(all.end);
+    if (committed.end >= all.end) continue;
+    tell(absl::StrCat(
+        topic_, " [", partition, "]: ", all.end - committed.end, " offsets from ",
+        int64_t{committed.end},
+        " on belong to a transaction that is open, or stand behind it; waiting until it "
+        "has ended"));
+  }
+  return ends;
+}
+
 Status SourceReader::Start(int32_t partition, const Handler& handler) {
   const auto deadline = steady_clock::now() + kBeyondTimeout;
   while (true) {

@@ -56,6 +56,10 @@ class SourceReader {
 
   // Waits for a broker. Errors: NotFound; Cancelled.
   StatusOr<std::vector<OffsetRange>> Ranges(int32_t partitions);
+  // Where partitions 0, 1, .. end now, the records of open transactions included, which are read
+  // when these have ended: a line is told of each partition that has some. Errors as of Ranges.
+  StatusOr<std::vector<Offset>> Ends(int32_t partitions,
+                                     const std::function<void(const std::string&)>& tell);
   // Begins with a partition, at handler.next_offset(). FailedPrecondition: the log ends before.
   Status Start(int32_t partition, const Handler& handler);
   // Reads no more of a partition until it is started again.
@@ -71,6 +75,7 @@ class SourceReader {
   SourceReader(std::string topic, const KafkaOptions& kafka, const std::atomic<bool>& stop,
                Names names)
       : topic_(std::move(topic)),
+        kafka_(kafka),
         names_(std::move(names)),
         stop_(stop),
         broker_retry_(stop, kafka.broker_timeout_s) {}
@@ -78,6 +83,7 @@ class SourceReader {
   StatusOr<OffsetRange> RangeOf(int32_t partition);
 
   const std::string topic_;
+  const KafkaOptions kafka_;
   const Names names_;
   const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;

@@ -34,6 +34,7 @@
 #include "producer/source_reader.h"
 #include "producer/source_summary.h"
 #include "producer/topic_classes.h"
+#include "producer/unusable_reasons.h"
 #include "topics/master_topics.h"
 #include "topics/topics.h"
 
@@ -94,6 +95,7 @@ class KafkaSource final : public SourceRun {
   Status CopyRecords();
   Status WriteWhatIsDue(steady_clock::time_point now);
   Status Take(const ConsumedRecord& record);
+  void WarnOfUnusable(const Status& decoded);
   Status Decode(const ConsumedRecord& record);
   Status OnDeleted(int32_t partition, Offset begin);
   bool IsDue(steady_clock::time_point now) const;
@@ -135,7 +137,8 @@ class KafkaSource final : public SourceRun {
   std::optional<RowDecoder> decoder_;
   std::unique_ptr<LateLabels> labels_;  // null: it does not join
   bool reasons_only_ = false;
-  uint64_t records_ = 0;            // that were decoded
+  uint64_t records_ = 0;            // that were decoded, of the first ones
+  UnusableReasons unusable_;        // of these
   bool columns_are_known_ = false;  // to have values, or else the user was warned
 
   // Of the present client; another one makes them anew.
@@ -404,8 +407,8 @@ Status KafkaSource::StartReading() {
   };
   std::vector<Offset> ends;
   if (options_.until_end) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, reader_->Ranges(partitions_));
-    for (const OffsetRange& range : ranges) ends.push_back(range.end);
+    MILLRACE_ASSIGN_OR_RETURN(
+        ends, reader_->Ends(partitions_, [this](const std::string& line) { display_.Warn(line); }));
   }
   ends_.Begin(std::move(ends));
   if (joins_) {
@@ -472,15 +475,22 @@ Status KafkaSource::Take(const ConsumedRecord& record) {
     decoded = absl::InvalidArgumentError(absl::StrCat("a row of ", EncodedBytesOf(row_),
                                                       " bytes, which no record of input-data has"));
   }
-  if (++records_ == kRowsWithoutValue && decoder_->rows() == 0) {
-    display_.Warn(NoRowsText(options_.topic, records_, TextOf(decoded)));
-  }
+  WarnOfUnusable(decoded);
   if (decoded.ok()) {
     joins_ ? labels_->AddRow(record, key_, row_) : batch_->AddRow(record, row_);
   } else {
     joins_ ? labels_->AddUnusable(record, decoded) : batch_->AddUnusable(record, decoded);
   }
   return absl::OkStatus();
+}
+
+// Once: of the first records.
+void KafkaSource::WarnOfUnusable(const Status& decoded) {
+  if (records_ == kRowsWithoutValue) return;
+  if (!decoded.ok()) unusable_.Add(TextOf(decoded));
+  if (++records_ < kRowsWithoutValue) return;
+  const std::string warning = unusable_.Text(options_.topic, records_);
+  if (!warning.empty()) display_.Warn(warning);
 }
 
 Status KafkaSource::Decode(const ConsumedRecord& record) {

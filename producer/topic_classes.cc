@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "features/quoted_value.h"
 #include "kafka/timeouts.h"
-#include "producer/source_notes.h"
+#include "producer/unusable_reasons.h"
 
 namespace millrace {
 namespace {
@@ -20,16 +20,21 @@ constexpr size_t kScannedAtOnce = 1000;
 constexpr char kGiveClasses[] = "; give the classes by --classes A,B,...";
 
 StatusOr<ClassScan> Finish(const std::string& topic, const ClassTally& tally, ClassScan found,
-                           const std::string& last_reason) {
+                           const UnusableReasons& unusable) {
   if (found.rows == 0) {
     return absl::FailedPreconditionError(
         absl::StrCat(topic, " has no records to find the classes in", kGiveClasses));
   }
   if (found.malformed == found.rows) {
-    return absl::FailedPreconditionError(NoRowsText(topic, found.rows, last_reason));
+    return absl::FailedPreconditionError(unusable.Text(topic, found.rows));
   }
   const Status finished = tally.Finish(found);
   if (finished.ok()) return found;
+  // Where most records cannot be used, their classes are missing: that is what is to be mended.
+  const std::string reason = unusable.Text(topic, found.rows);
+  if (!reason.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(reason, " (", finished.message(), ")"));
+  }
   return absl::FailedPreconditionError(absl::StrCat(finished.message(), kGiveClasses));
 }
 
@@ -42,7 +47,7 @@ StatusOr<ClassScan> ScanTopic(const std::string& topic, const std::string& label
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<OffsetRange> ranges, scan.reader.Ranges(partitions));
   ClassTally tally(absl::StrCat(topic, ": column ", QuotedValue(label)));
   ClassScan found;
-  std::string last_reason;
+  UnusableReasons unusable;
   SourceReader::Handler handler;
   handler.on_record = [&](const ConsumedRecord& record) {
     next[record.partition] = record.offset + 1;
@@ -56,7 +61,7 @@ StatusOr<ClassScan> ScanTopic(const std::string& topic, const std::string& label
     if (IsOfNoRecord(usable)) return usable;
     if (!usable.ok()) {
       ++found.malformed;
-      last_reason = std::string(TextOf(usable));
+      unusable.Add(TextOf(usable));
     }
     const Status count = tally.CheckCount();
     return count.ok() ? count : absl::FailedPreconditionError(count.message());
@@ -84,7 +89,7 @@ StatusOr<ClassScan> ScanTopic(const std::string& topic, const std::string& label
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, scan.reader.Poll(kScannedAtOnce, handler));
     if (events == 0) scan.reader.Wait(kPoll);
   }
-  return Finish(topic, tally, std::move(found), last_reason);
+  return Finish(topic, tally, std::move(found), unusable);
 }
 
 }  // namespace millrace

@@ -407,6 +407,39 @@ class Records(OnABroker):
         self.assertIn("got 300 predictions from this run", done.stderr)
         self.assertEqual(self.broker.records(scored, 300, topology.PATIENCE).count(b'"class":'), 300)
 
+    def test_behind_a_transaction_that_is_open_are_waited_for(self):
+        topic, scored = self.topic(), self.topic(1, suffix="-scored")
+        foreign = self.producer(**{"transactional.id": "open"})
+        foreign.init_transactions(60)
+        rows = [json.dumps({"late": "no", "distance": i, "temp": 1, "carrier": "UA"}) for i in range(10)]
+        self.send(topic, rows)
+        foreign.begin_transaction()
+        for row in rows:
+            foreign.produce(topic, row)
+        self.assertEqual(foreign.flush(60), 0)
+        self.send(topic, rows)
+        job = self.job(topic, ["--until-end"], features=[
+            "--label", "late", "--numeric", "distance", "--classes", "no,yes"])  # fmt: skip
+        job.commands["predictor"] = [
+            topology.PROGRAMS / "Predictor", "--model", topology.ROOT / "tests" / "apps" / "model", "--brokers",
+            self.broker.address, "--input-topic", topic, "--output-topic", scored, "--until-end"]  # fmt: skip
+        job.start("producer", "predictor")
+        for program in ("producer", "predictor"):
+            # (Behind its ten records there are ten others.)
+            job.wait_for_log(program, f"{topic} [0]: 20 offsets from 10 on belong to a transaction that is open")
+        foreign.commit_transaction(60)
+        for program in ("producer", "predictor"):
+            self.assertEqual(job.wait(program), 0, job.log(program))
+        self.assertIn("holds 30 rows, 30 of them from this run", job.said("producer"))
+        self.assertIn("got 30 predictions from this run", job.said("predictor"))
+
+    def test_most_of_which_are_no_rows_are_warned_of_with_the_most_frequent_reason(self):
+        topic = self.topic()
+        self.send(topic, [json.dumps({"late": "no", "x": i if i % 2 else f"far {i}"}) for i in range(1000)])
+        job = self.job(topic, ["--until-end"], features=NUMBERS)
+        said = self.run_to_the_end(job)
+        self.assertIn(f"{topic}: 500 of the first 1,000 records are no rows; the most frequent reason (500): ", said)
+
     def test_that_kcat_writes_with_keys_and_headers_are_rows(self):
         topic = self.topic(3)
         lines = "".join(f'key-{i % 10}|{{"late": "{("no", "yes")[i % 2]}", "x": {i}}}\n'

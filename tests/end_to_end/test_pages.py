@@ -205,7 +205,7 @@ class ReadersOfThePages(unittest.TestCase):
             self.addCleanup(subprocess.run, ["umount", place], check=True)
 
     def test_with_a_topic_of_json_learn_from_its_records_and_predict(self):
-        self.broker.create("departures", 3)
+        self.run_page("kafka-topics --bootstrap-server localhost:9092 --create --topic departures")
         (self.path / "rows.ndjson").write_text("".join(json.dumps({
             "late": row["late"], "flight": {"distance": row["distance"]}, "temp": row["temp"],
             "carrier": row["carrier"]}) + "\n" for row in flights(500)))  # fmt: skip
@@ -353,7 +353,7 @@ class ReadersOfThePages(unittest.TestCase):
         self.broker.create("departures", 4)
         self.broker.write("departures", [json.dumps({"distance": row["distance"], "carrier": row["carrier"]})
                                          for row in flights(100)])
-        self.run_page("kafka-topics")
+        self.run_page("kafka-topics --bootstrap-server localhost:9092 --create --topic delays")
         self.assert_scored(self.begin("Predictor --model model --brokers localhost:9092 --input-topic"), 100)
         # (It stays: what it prints is looked at.)
         shown = self.begin("kafka-console-consumer")

@@ -215,7 +215,7 @@ class Records(OnABroker):
     def test_none_of_which_is_a_row_are_told_with_what_is_to_be_checked(self):
         topic = self.topic()
         self.write(topic, ['{"x": 1, "lat": "no"}'] * 1000)
-        told = f"{topic}: none of the first 1,000 records is a row; the last: "
+        told = f"{topic}: none of the first 1,000 records is a row; the most frequent reason (1,000): "
         check = "check --format, --label and the columns"
         job = self.job(topic, ["--until-end"], features=["--label", "late", "--numeric", "x"])
         job.start("producer")
