@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/check.h"
@@ -12,7 +14,25 @@
 
 namespace millrace {
 
+namespace {
+
+// The file would take the link's place: of /dev/stdout, whatever standard output is, or of a link
+// whose file somebody else is to make.
+bool IsLinkThatMustStay(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path leads_to = std::filesystem::read_symlink(path, error);
+  if (error) return false;  // it is no link
+  return leads_to.string().starts_with("/proc/") || !std::filesystem::exists(path, error);
+}
+
+}  // namespace
+
 StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {
+  if (IsLinkThatMustStay(path)) {
+    return absl::FailedPreconditionError(
+        "cannot write " + path +
+        ": it is a link to no file that could be replaced; name another one");
+  }
   struct stat there {};
   if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
     return absl::FailedPreconditionError("cannot write " + path + ": it is " +

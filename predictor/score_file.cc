@@ -27,13 +27,18 @@
 namespace millrace {
 namespace {
 
+// Also by its names in the file system: these are links, in whose place no file must be put.
+bool IsStdout(std::string_view path) {
+  return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+}
+
 // A file, which is there when it is complete; or standard output, or what else is no regular file,
 // which is written to as it is.
 class Output {
  public:
   // true in `stop`: see InterruptibleOutput. Outlives the output.
   static StatusOr<Output> Open(const std::string& path, const std::atomic<bool>& stop) {
-    if (path == "-") return Output(std::nullopt, nullptr, InterruptibleOutput::OfStdout(stop));
+    if (IsStdout(path)) return Output(std::nullopt, nullptr, InterruptibleOutput::OfStdout(stop));
     std::error_code error;
     const std::filesystem::file_status there = std::filesystem::status(path, error);
     const bool is_special = std::filesystem::exists(there) &&

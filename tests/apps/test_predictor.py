@@ -124,6 +124,12 @@ class Files(PredictorTest):
         path = self.write(ROWS)
         result = run("--model", MODEL, "--input", path, "--output", "/dev/stdout", cwd=self.folder)
         self.assertEqual(result.stdout.count("\n"), 5, result.stderr)
+        # Also where standard output is a regular file: what is of the same name in /dev is a link to it.
+        words = " ".join(map(str, [PREDICTOR, "--model", MODEL, "--input", path, "--output", "/dev/stdout"]))
+        subprocess.run(["bash", "-c", f"echo first > out; {words} >> out"], check=True, cwd=self.folder,
+                       capture_output=True)
+        self.assertTrue(pathlib.Path("/dev/stdout").is_symlink())
+        self.assertEqual((self.folder / "out").read_text(), "first\n" + result.stdout)
         full = run("--model", MODEL, "--input", path, "--output", "/dev/full", cwd=self.folder)
         self.assertEqual(full.returncode, 1)
         self.assertIn("/dev/full", full.stderr)

@@ -108,6 +108,18 @@ TEST(AtomicFile, FollowsNoLinkThatStandsWhereItsTemporaryFileIsToBe) {
   EXPECT_EQ(ContentOf(folder / "file"), "new");
 }
 
+TEST(AtomicFile, TakesThePlaceOfNoLinkToADescriptorOrToNowhere) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("/proc/self/exe", folder / "as-dev-stdout");  // of a regular file
+  std::filesystem::create_symlink("missing", folder / "dangling");
+  for (const char* name : {"as-dev-stdout", "dangling"}) {
+    const Status status = AtomicFile::Create(folder / name).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(name));
+    EXPECT_TRUE(std::filesystem::is_symlink(folder / name));
+  }
+}
+
 TEST(AtomicFile, OfNoFolderIsAnErrorThatNamesIt) {
   const TemporaryFolder folder;
   const Status status = AtomicFile::Create(folder / "none/file").status();
