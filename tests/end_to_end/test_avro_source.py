@@ -323,9 +323,7 @@ class Records(OnABroker):
 
     def test_come_over_tls_from_a_registry_whose_certificate_is_known(self):
         pem, topic = self.path / "registry.pem", self.topic()
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", pem,
-                        "-out", self.path / "ca.pem", "-days", "2", "-subj", "/CN=registry",
-                        "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+        topology.make_certificate(pem, self.path / "ca.pem", "IP:127.0.0.1")
         with open(pem, "a", encoding="utf-8") as file:
             file.write((self.path / "ca.pem").read_text())
         registry = self.registry(certificate=pem)

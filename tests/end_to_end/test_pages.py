@@ -16,11 +16,12 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import confluent_kafka  # noqa: E402
-import fastavro  # noqa: E402
 import pages  # noqa: E402
 import schema_registry  # noqa: E402
 import topology  # noqa: E402
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient  # noqa: E402
+from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: E402
+from confluent_kafka.schema_registry.avro import AvroSerializer  # noqa: E402
+from confluent_kafka.serialization import MessageField, SerializationContext  # noqa: E402
 
 PAGES = pages.Pages("README.md", *(f"docs/{name}.md" for name in (
     "avro", "compare-models", "files", "follow-a-job", "late-labels", "model-format", "predict", "predict-http",
@@ -34,7 +35,6 @@ FLIGHTS = {"type": "record", "name": "Flown", "fields": [
     {"name": "flight", "type": {"type": "record", "name": "Flight", "fields": [
         {"name": "distance", "type": "double"}]}},
     {"name": "carrier", "type": "string"}]}  # fmt: skip
-
 NEW = {"type": "record", "name": "New", "fields": [
     {"name": "distance", "type": "double"}, {"name": "carrier", "type": "string"}]}  # fmt: skip
 
@@ -174,25 +174,20 @@ class ReadersOfThePages(unittest.TestCase):
         self.wait_for_rows("late", 500)
 
     def send_avro(self, url, schema, rows, create=True):
-        client = SchemaRegistryClient({"url": url})
-        number = client.register_schema("departures-value", Schema(json.dumps(schema), "AVRO"))
+        serialize = AvroSerializer(SchemaRegistryClient({"url": url}), json.dumps(schema))
+        context = SerializationContext("departures", MessageField.VALUE)
         if create:
             self.broker.create("departures", 3)
         producer = confluent_kafka.Producer({"bootstrap.servers": self.broker.address})
         for row in rows:
-            value = io.BytesIO(b"\0" + number.to_bytes(4, "big"))
-            value.seek(5)
-            fastavro.schemaless_writer(value, schema, row)
-            producer.produce("departures", value.getvalue())
+            producer.produce("departures", serialize(row, context))
         self.assertEqual(producer.flush(60), 0)
 
     def trust_a_registry(self):
         """The host `registry` is this one, and who signed its certificate is known, for the time of the
         test's namespaces."""
         files = {name: self.path / name for name in ("registry.pem", "ca.pem", "hosts", "bundle")}
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout",
-                        files["registry.pem"], "-out", files["ca.pem"], "-days", "2", "-subj", "/CN=registry",
-                        "-addext", "subjectAltName=DNS:registry"], check=True, capture_output=True)
+        topology.make_certificate(files["registry.pem"], files["ca.pem"], "DNS:registry")
         with open(files["registry.pem"], "a", encoding="utf-8") as file:
             file.write(files["ca.pem"].read_text())
         files["hosts"].write_text("127.0.0.1 localhost registry\n")
@@ -339,9 +334,7 @@ class ReadersOfThePages(unittest.TestCase):
         predictor.interrupt()
 
     def over_tls(self):
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout",
-                        self.path / "key.pem", "-out", self.path / "cert.pem", "-days", "2", "-subj", "/CN=here",
-                        "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+        topology.make_certificate(self.path / "key.pem", self.path / "cert.pem", "DNS:localhost")
         (self.path / "token").write_text("a-long-secret-of-both-sides\n")
         predictor = self.begin("Predictor --model model --listen 0.0.0.0:8443")
         predictor.wait_for("listening on 0.0.0.0:8443")

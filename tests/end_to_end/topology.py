@@ -641,5 +641,12 @@ def on_a_small_disk(folder, size, command):
             f'mount -t tmpfs -o size={size} none "$0" && exec "$@"', folder, *command]
 
 
+def make_certificate(key, certificate, name):
+    """Two PEM files: a key, and its certificate, signed by itself, of this name: DNS:HOST or IP:ADDRESS."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out",
+                    certificate, "-days", "2", "-subj", "/CN=here", "-addext", f"subjectAltName={name}"],
+                   check=True, capture_output=True)
+
+
 def temporary_folder():
     return tempfile.TemporaryDirectory(prefix="millrace-test-")
