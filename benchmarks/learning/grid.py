@@ -12,19 +12,18 @@ class Setting:
     def words(self):
         return list(self.flags)
 
-    def sends_whole_models(self):
-        """Each update has all of the model, however large it is."""
-        return "weight-change" in self.flags
-
 
 def setting(name, **flags):
     return Setting(name, tuple(word for flag, value in flags.items()
                                for word in ("--" + flag.replace("_", "-"), str(value))))
 
 
-# What nobody tuned. One worker, and four with a batch of theirs.
+# What nobody tuned. As the programs start, which is what a user gets: several workers, batches that grow
+# and long turns. Then one worker, and four with a batch of theirs.
+AS_STARTED = "as started"
 ONE, FOUR_BY_1, FOUR, FOUR_BY_256 = "1 worker", "4 workers by 1", "4 workers by 32", "4 workers by 256"
 DEFAULTS = (
+    setting(AS_STARTED),
     setting(ONE, workers=1),
     setting(FOUR_BY_1, workers=4, batch_rows=1),
     setting(FOUR, workers=4, batch_rows=32),

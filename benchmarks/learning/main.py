@@ -156,10 +156,6 @@ class Comparison:
             for each in self.sets:
                 if not promises.is_result(self.results[each.name]["defaults"][grid.ONE]):
                     continue
-                if setting.sends_whole_models() and each.is_wide():
-                    self.results[each.name]["grid"][setting.name] = {
-                        "error": "not tried: each update would have all of a wide model"}
-                    continue
                 yield "grid", each, setting.name, self.learn(each, setting)
 
     def learn(self, each, setting):

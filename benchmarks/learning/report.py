@@ -4,6 +4,8 @@ import grid
 import promises
 
 SHORT = {"auc": "AUC", "accuracy": "accuracy", "f1_weighted": "weighted F1", "r2": "R²"}
+HEADER = ("set", "rows", "quality", "prior", *promises.DEFAULTS, "best of the grid", "River", "Vowpal Wabbit",
+          "broken promises")
 
 
 def number(value):
@@ -32,7 +34,7 @@ def row(name, results, part, missed):
     ours = results["defaults"].get(grid.ONE)
     if not promises.has_part(ours, part):
         error = short_error(ours) if ours and "error" in ours else "no rows"
-        return f"| {name} | {results['rows']:,} | {error} |" + " |" * 8
+        return f"| {name} | {results['rows']:,} | {error} |" + " |" * (len(HEADER) - 3)
     measure = promises.measures(ours[part])[0]
     setting, value = promises.best(results["grid"], part, measure)
     cells = [name, f"{results['rows']:,}", SHORT[measure], number(promises.prior_loss(ours[part]))]
@@ -44,10 +46,8 @@ def row(name, results, part, missed):
 
 
 def table(all_results, part):
-    header = ["set", "rows", "quality", "prior", *promises.DEFAULTS, "best of the grid", "River",
-              "Vowpal Wabbit", "broken promises"]
-    yield f"| {' | '.join(header)} |"
-    yield "|" + " --- |" * len(header)
+    yield f"| {' | '.join(HEADER)} |"
+    yield "|" + " --- |" * len(HEADER)
     for name, results in all_results.items():
         yield row(name, results, part, results["broken"])
 
@@ -85,10 +85,12 @@ def page(all_results, about):
         "regression the RMSE. Quality is the AUC of two classes, the accuracy of more (the weighted F1 is held",
         "against the others, too), and R² of a regression. `prior`: the loss of always answering the",
         "frequencies of the classes of all these rows, or their mean. The promises: loss at most the prior's",
-        f"+ {promises.PRIOR_SLACK} (RMSE: + {promises.RMSE_SLACK:.1%}), and below it where a peer is; one worker within",
+        f"+ {promises.PRIOR_SLACK} (RMSE: + {promises.RMSE_SLACK:.1%}), and below it where a peer is; within",
         f"{promises.QUALITY_SLACK} of the grid's best, and not below a peer (to three places); four workers within",
         f"{promises.QUALITY_SLACK} of one, and at batches of 256 within {promises.QUALITY_SLACK} of batches of 1 (from "
         f"{promises.FEWEST_FOR_FOUR:,} rows on).",
+        f"They hold for `{grid.AS_STARTED}`, what a user gets who sets nothing (four workers, batches that grow), and",
+        "for the setting that they name, or one worker.",
         f"A last fifth of fewer than {promises.FEWEST_ROWS:,} rows is not judged, nor is quality where no learner",
         f"beats the prior by {promises.LEARNT} (RMSE: {promises.LEARNT:.1%}).", "",
         "## All rows", "", *table(all_results, "whole"), "",

@@ -119,6 +119,21 @@ class Promises(unittest.TestCase):
         short = classes(rows=19_000)
         self.assertEqual(broken(ours=short, **{"4_workers_by_32": classes(auc=.78, rows=19_000)}), set())
 
+    def test_what_a_user_gets_who_sets_nothing_is_held_to_every_promise(self):
+        for ours, others, promise in (
+                (classes(log_loss=.606), {}, "at most the prior"),
+                (classes(log_loss=.601), {"vw": classes(log_loss=.599)}, "below the prior where a peer is"),
+                (classes(auc=.788), {}, "within .01 of the grid's best"),
+                (classes(auc=.799), {}, "not below a peer"),
+                (classes(auc=.788), {}, "four workers within .01 of one"),
+                (classes(auc=.788), {}, "batches of 256 within .01 of batches of 1")):
+            found = [each for each in promises.broken(results(**{"as_started": ours}, **others))
+                     if each.promise == promise]
+            self.assertEqual([each.part for each in found], ["whole", "last_fifth"], promise)
+            for each in found:
+                self.assertTrue(each.detail.startswith("as started: "), each.detail)
+        self.assertEqual(grid.DEFAULTS[0].flags, ())
+
     def test_a_short_last_fifth_is_not_judged(self):
         ours = classes(rows=4000)
         ours["last_fifth"]["log_loss"] = 5
@@ -130,7 +145,8 @@ class Promises(unittest.TestCase):
         tuned = classes(auc=None)
         tuned["whole"] = {**tuned["whole"], "f1_weighted": .75}
         found = promises.broken(results(ours=classes(auc=None), tuned=tuned))
-        self.assertEqual([each.detail for each in found], ["f1_weighted 0.7000, tuned 0.7500"])
+        self.assertEqual([each.detail for each in found], ["as started: f1_weighted 0.7000, tuned 0.7500",
+                                                           "1 worker: f1_weighted 0.7000, tuned 0.7500"])
 
     def test_a_regression_is_judged_by_rmse_and_r2(self):
         def regression(rmse, r2):
@@ -150,7 +166,7 @@ class Promises(unittest.TestCase):
         self.assertEqual(found["broken"], [])
         page = report.page({"iris": found}, [])
         self.assertIn("| iris | 30,000 | learn_csv: no such model |", page)
-        self.assertIn("1 more: learn_csv: no such model", page)
+        self.assertIn("2 more: learn_csv: no such model", page)
 
 
 class Grid(unittest.TestCase):
@@ -182,6 +198,16 @@ class Sets(Folder):
         self.assertEqual(pathlib.Path(made.path).read_text(), "a,b,d,late\n1,x,z,no\n2,u,w,yes\n")
         self.assertEqual(made.flags(), ["--input", made.path, "--label", "late", "--numeric", "a",
                                         "--categorical", "b*d"])
+
+
+    def test_every_set_runs_as_given_by_the_defaults(self):
+        (self.folder / "flights.csv").write_text("")
+        (self.folder / "reviews.csv").write_text("")
+        sets = data_sets.all_sets(str(self.folder), "make_text")
+        self.assertLessEqual({"texts", "reviews", "flights", "clicks-crossed"}, {each.name for each in sets})
+        of_columns = {"--input", "--label", "--numeric", "--categorical", "--text", "--regression"}
+        for each in sets:
+            self.assertLessEqual({word for word in each.flags() if word.startswith("--")}, of_columns, each.name)
 
 
 class Peers(Folder):
@@ -372,17 +398,6 @@ class Runs(Folder):
         for name, result in (("noise", {"rows": 1}), ("diabetes", {"error": "not yet"})):
             comparison.results[name] = {"defaults": {grid.ONE: result}}
         self.assertEqual({each.name for _, each, _, _ in comparison.grid_jobs()}, {"noise"})
-
-    def test_weight_changes_of_wide_models_are_not_tried(self):
-        comparison = main.Comparison(*main.parse(["--learn-csv", "x", "--out", str(self.folder),
-                                                  "--sets", "clicks,clicks-crossed"]))
-        for each in comparison.sets:
-            comparison.results[each.name] = {"defaults": {grid.ONE: {"rows": 1}}, "grid": {}}
-        tried = [each.name for _, each, name, _ in comparison.grid_jobs() if "weight-change" in name]
-        self.assertEqual(set(tried), {"clicks"})
-        left_out = comparison.results["clicks-crossed"]["grid"]
-        self.assertEqual(len(left_out), len(tried))
-        self.assertIn("not tried", left_out[next(iter(left_out))]["error"])
 
     def compare(self, *words):
         said, told = io.StringIO(), io.StringIO()
