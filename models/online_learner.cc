@@ -23,9 +23,7 @@ using Floats = Lanes<kLanes>;
 }
 
 // (Below 0 is none: who wrote the job's topics may have made it up.)
-float RootOf(float curvature) {
-  return std::sqrt(std::max(curvature, 0.0f) + Race::kFirstCurvature);
-}
+float Positive(float curvature) { return std::max(curvature, 0.0f) + Race::kFirstCurvature; }
 
 // Adds the scores of kColumns columns from `column` on.
 template <size_t kColumns>
@@ -81,6 +79,7 @@ void OnlineLearner::Score(std::span<const Term> terms, std::span<const float> pr
 void OnlineLearner::SetTerms(std::span<const Term> terms) {
   squares_.resize(terms.size());
   roots_.resize(terms.size());
+  common_.resize(terms.size());
   sum_of_squares_ = 0;
   for (size_t i = 0; i < terms.size(); ++i) {
     squares_[i] = terms[i].x * terms[i].x;
@@ -88,20 +87,36 @@ void OnlineLearner::SetTerms(std::span<const Term> terms) {
   }
 }
 
+// The bias has a feature of each row. So beside its curvature that of another feature is its square
+// in an average row.
 OnlineLearner::Rates OnlineLearner::AddCurvature(std::span<const Term> terms, size_t column,
                                                  float curvature) {
-  MILLRACE_CHECK(roots_.size() == terms.size());
-  const float joint = curvature * sum_of_squares_;
+  MILLRACE_CHECK(roots_.size() == terms.size() && !terms.empty());
   for (size_t i = 0; i < terms.size(); ++i) {
-    float* const values = terms[i].block + column * kLanes;
-    values[Race::kCurvature] += curvature * squares_[i];
-    values[kJoint] += joint;
-    roots_[i] = values[Race::kCurvature];
+    float& sum = terms[i].block[column * kLanes + Race::kCurvature];
+    sum += curvature * squares_[i];
+    roots_[i] = sum;
   }
   // By itself, so that roots and quotients are taken eight at a time.
-  for (float& root : roots_) root = 1.0f / RootOf(root);
+  const float of_bias = 1.0f / Positive(roots_.back());
+  for (size_t i = 0; i < terms.size(); ++i) {
+    common_[i] = std::min(squares_[i], Positive(roots_[i]) * of_bias);
+    roots_[i] = 1.0f / std::sqrt(Positive(roots_[i]));
+  }
   float rooted_squares = 0;
-  for (size_t i = 0; i < terms.size(); ++i) rooted_squares += squares_[i] * roots_[i];
+  float common = 0;
+  float rooted_common = 0;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    rooted_squares += squares_[i] * roots_[i];
+    common += common_[i];
+    rooted_common += common_[i] * roots_[i];
+  }
+  for (size_t i = 0; i < terms.size(); ++i) {
+    float* const values = terms[i].block + column * kLanes;
+    const float own = squares_[i] - common_[i];  // all of it, where the other row has the feature
+    values[kJoint] += curvature * (common + own);
+    values[kJointDecaying] += curvature * (rooted_common + own * roots_[i]);
+  }
   Rates reach;
   StoreFirst<kLanes, kLanes>(
       reach.of.data(), Load<kLanes>(kRateOfLane.data()) * ByKind(sum_of_squares_, rooted_squares));
@@ -121,20 +136,17 @@ void OnlineLearner::Move(std::span<const Term> terms, size_t column, const Rates
 // A batch moves a weight by 1 - q of the way to what its rows ask for, q = exp(-rate x curvature).
 // `concurrent` batches, one after the other, would move it by 1 - q^concurrent; their changes, made
 // side by side, add up to concurrent (1 - q). The factor is the ratio of the two, which is the mean
-// of the powers q^0 to q^(concurrent - 1). (The curvature that counts is the joint one of all of a
-// row's features, since they move the same score.)
-std::array<float, OnlineRace::kRates> DampingOf(const float* first, const float* last, float joint,
+// of the powers q^0 to q^(concurrent - 1). (The curvature that counts is the joint one of all
+// features that two rows have in common, since those move both scores.)
+std::array<float, OnlineRace::kRates> DampingOf(float joint, float joint_decaying,
                                                 uint32_t concurrent) {
   std::array<float, Race::kRates> factors;
   if (concurrent <= 1 || joint <= 0) {
     factors.fill(1.0f);
     return factors;
   }
-  // The mean of 1 / root on the way from one curvature to the other: 2 (root of the one - root of
-  // the other) / difference, without the difference, which may be lost in rounding.
-  const float rooted = 2.0f / (RootOf(first[Race::kCurvature]) + RootOf(last[Race::kCurvature]));
   const Floats exponents =
-      Load<kLanes>(OnlineLearner::kRateOfLane.data()) * -joint * ByKind(1.0f, rooted);
+      -Load<kLanes>(OnlineLearner::kRateOfLane.data()) * ByKind(joint, joint_decaying);
   // The sum of `concurrent` powers by doubling: S(2n) = S(n) (1 + q^n), S(n + 1) = 1 + q S(n).
   const Floats q = ExpOfNegative<kLanes>(exponents);
   Floats sum = Floats{} + 1.0f;

@@ -70,10 +70,11 @@ class OnlineLearner {
   size_t columns() const { return columns_; }
 
   // A working block is kLanes floats for each column, so that the rates are one vector: the kValues
-  // of the parameters, the sum for DampingOf, and what fills them up.
+  // of the parameters, then the sums for DampingOf, of constant and of decaying rates.
   static constexpr size_t kLanes = 8;
   static constexpr size_t kJoint = OnlineRace::kValues;
-  static_assert(kJoint < kLanes);
+  static constexpr size_t kJointDecaying = kJoint + 1;
+  static_assert(kJointDecaying < kLanes);
   static constexpr std::array<float, kLanes> kRateOfLane = [] {
     std::array<float, kLanes> rates{};  // 0 where there is none
     std::ranges::copy(OnlineRace::kRateOf, rates.begin());
@@ -126,7 +127,8 @@ class OnlineLearner {
   // To be called once for each row, before AddCurvature.
   void SetTerms(std::span<const Term> terms);
   // Counts the row's curvature. Returns how far the rates' steps for a slope of 1 change the score
-  // of the row: rate x the sum of x^2, or of x^2 / root of the curvature.
+  // of the row: rate x the sum of x^2, or of x^2 / root of the curvature. REQUIRES: the last term
+  // is the bias.
   Rates AddCurvature(std::span<const Term> terms, size_t column, float curvature);
   // Moves the weights of the terms of the last AddCurvature against the slopes: of each rate what x
   // is multiplied by (and by 1 / root of the curvature, of decaying rates).
@@ -140,15 +142,18 @@ class OnlineLearner {
   std::array<float, OnlineRace::kRacers> shares_{};  // they add up to 1
   std::vector<float> squares_;                       // terms: x^2
   float sum_of_squares_ = 0;
-  std::vector<float> roots_;  // terms: 1 / root of the curvature, of the column at hand
+  // Terms, of the column at hand: 1 / root of the curvature; and how much of x^2 another row has on
+  // average.
+  std::vector<float> roots_;
+  std::vector<float> common_;
 };
 
 // How much of a worker's change counts, when `concurrent` workers change the same weight without
 // knowing of each other: all of it, as long as their changes are small, and less, the further each
-// has come by itself towards what its rows ask for. `first` and `last`: kValues of a column of the
-// block before and after the batch; `joint`: the sum over the batch's rows with this feature of
-// weight x curvature x (norm of the row)^2. kRates factors.
-std::array<float, OnlineRace::kRates> DampingOf(const float* first, const float* last, float joint,
+// has come by itself towards what its rows ask for. The sums over the batch's rows with this
+// feature of weight x curvature x what another such row has in common with it: of the squares, and
+// of the squares / root of their curvature. kRates factors.
+std::array<float, OnlineRace::kRates> DampingOf(float joint, float joint_decaying,
                                                 uint32_t concurrent);
 
 }  // namespace millrace

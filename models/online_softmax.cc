@@ -26,7 +26,8 @@ size_t RoundUpTo(size_t count, size_t to) { return (count + to - 1) / to * to; }
 void AddBlockChange(const float* first, const float* last, size_t columns, uint32_t concurrent,
                     float* to) {
   for (size_t c = 0; c < columns; ++c) {
-    const auto damping = DampingOf(first, last, last[OnlineLearner::kJoint], concurrent);
+    const auto damping =
+        DampingOf(last[OnlineLearner::kJoint], last[OnlineLearner::kJointDecaying], concurrent);
     for (size_t e = 0; e < OnlineRace::kRates; ++e) to[e] += damping[e] * (last[e] - first[e]);
     to[OnlineRace::kCurvature] += last[OnlineRace::kCurvature] - first[OnlineRace::kCurvature];
     first += OnlineRace::kValues;

@@ -73,13 +73,18 @@ class PlainOnlineLearner {
     for (double& count : counts_) count *= forgets;
     counts_[label] += a;
 
-    double norm = 0;
-    for (const auto& [feature, x] : features) norm += x * x;
     for (size_t k = FirstColumn(); k < counts_.size(); ++k) {
       const double bend = a * together[k] * (1 - together[k]);
+      for (const auto& [feature, x] : features) curvature_[{k, feature}] += bend * x * x;
       for (const auto& [feature, x] : features) {
-        curvature_[{k, feature}] += bend * x * x;
-        for (size_t e = 0; e < 5; ++e) way_[{e, k, feature}] += bend * norm * RateOf(e, k, feature);
+        for (size_t e = 0; e < 5; ++e) {
+          // What another row with the feature moves the score by.
+          double moved = RateOf(e, k, feature) * x * x;
+          for (const auto& [other, y] : features) {
+            if (other != feature) moved += RateOf(e, k, other) * InCommon(k, other, y);
+          }
+          way_[{e, k, feature}] += bend * moved;
+        }
       }
       for (size_t e = 0; e < 5; ++e) {
         double s = 0;
@@ -161,6 +166,12 @@ class PlainOnlineLearner {
     if (e == 1) return 0.1;
     const double root = std::sqrt(Curvature(k, feature) + 0.001);
     return (e == 2 ? 0.06 : e == 3 ? 0.25 : 1.0) / root;
+  }
+
+  // Of the square of a row's feature, as much as an average row has.
+  double InCommon(size_t k, uint32_t feature, double x) const {
+    const double average = (Curvature(k, feature) + 0.001) / (Curvature(k, bias_) + 0.001);
+    return std::min(x * x, average);
   }
 
   uint32_t bias_;
