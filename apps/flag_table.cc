@@ -76,7 +76,8 @@ FlagGroup FeatureGroup() {
            "with each answer: if --config has a buffer schedule, fm, deepfm or weight changes, and "
            "with --ids unless it has other training settings"},
           {"--text-buckets", "features.text_buckets", "Hashed features of each text column",
-           "262144; 1024 where --categorical-buckets is 4096"},
+           "262144; 1024 where --categorical-buckets is 4096, but with a buffer schedule and "
+           "--update online up to 65536, as many as 600,000 weights allow"},
           {"--missing", "features.missing",
            "A numeric cell without a value: mean: the column's running mean stands for it (0 "
            "if unscaled), and a feature of its own says that it is missing; mean-only: without "

@@ -36,13 +36,14 @@ void SetDefaultsAsBegun(const Training& published, Training& training);
 
 // Of a new job: how many features the categorical columns have, and each column of text, if the
 // user has not said it. Many, where updates and answers have only those that a batch names, fewer
-// if a feature has many weights; few, where they have all. `training`: as far as the user of the
+// if a feature has many weights; few, where they have all, but of text that is learnt online on a
+// sliding buffer as many as an answer can carry. `training`: as far as the user of the
 // producer has said how the job is trained; null: that is not known. The classes of `spec` are
 // known.
 void SetDefaultBuckets(const Training* training, FeatureSpec& spec);
 
-// What to say of a model with hashed features of which each answer has all weights, so many that
-// rounds are slow; empty: nothing.
+// What to say of a model with hashed features of which each answer has all weights, so many, and
+// more than by default, that rounds are slow; empty: nothing.
 std::string ManyWeightsText(const JobFeatures& features, const Training& training);
 
 // What to say of a sliding buffer that the rows of a turn do not fit into; empty: nothing.

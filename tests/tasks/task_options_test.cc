@@ -239,7 +239,10 @@ TEST(SetDefaultBuckets, AreFewerWhereAFeatureHasManyWeights) {
 
 TEST(SetDefaultBuckets, AreFewWhereAllWeightsTravel) {
   const std::vector<std::function<void(Training&)>> changes = {
-      [](Training& t) { t.set_schedule(Training::BUFFER); },
+      [](Training& t) {
+        t.set_schedule(Training::BUFFER);
+        t.mutable_update()->set_kind(Training::Update::GRADIENT);
+      },
       [](Training& t) { t.set_model(Training::FACTORIZATION_MACHINE); },
       [](Training& t) { t.set_model(Training::DEEP_FM); },
       [](Training& t) { t.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE); },
@@ -251,6 +254,26 @@ TEST(SetDefaultBuckets, AreFewWhereAllWeightsTravel) {
     changes[i](training);
     EXPECT_EQ(DefaultBuckets(&training), kFew) << i;
   }
+}
+
+TEST(SetDefaultBuckets, OfTextOnABufferAreAsManyAsAnAnswerCanCarry) {
+  Training training;
+  training.set_schedule(Training::BUFFER);
+  const auto of_classes = [&training](int classes, int columns) {
+    FeatureSpec spec;
+    spec.set_regression(classes == 0);
+    for (int k = 0; k < classes; ++k) spec.add_classes(std::to_string(k));
+    for (int i = 0; i < columns; ++i) spec.add_text(std::to_string(i));
+    return DefaultBuckets(&training, spec);
+  };
+  using Pair = std::pair<uint32_t, uint32_t>;
+  EXPECT_EQ(of_classes(5, 1), Pair(4096, 16'384)) << "30 floats each";
+  EXPECT_EQ(of_classes(6, 1), Pair(4096, 16'384));
+  EXPECT_EQ(of_classes(7, 1), Pair(4096, 8192));
+  EXPECT_EQ(of_classes(5, 2), Pair(4096, 8192));
+  EXPECT_EQ(of_classes(2, 1), Pair(4096, 65'536)) << "6 floats each";
+  EXPECT_EQ(of_classes(0, 1), Pair(4096, 65'536));
+  EXPECT_EQ(of_classes(1000, 1), kFew);
 }
 
 TEST(SetDefaultBuckets, WithIdsThereMayBeFactorsUnlessTheTrainingIsKnown) {
@@ -279,11 +302,16 @@ TEST(ManyWeightsText, NamesTheBucketsOfAModelThatTravelsWhole) {
   EXPECT_EQ(ManyWeightsText(features, training), "");
   training.set_schedule(Training::BUFFER);
   EXPECT_THAT(ManyWeightsText(features, training),
-              ::testing::AllOf(HasSubstr("all 1572894 weights"), HasSubstr("--text-buckets 1024"),
+              ::testing::AllOf(HasSubstr("all 1572894 weights"), HasSubstr("--text-buckets 65536"),
                                ::testing::Not(HasSubstr("--categorical-buckets"))));
   spec.add_times("at");
   EXPECT_THAT(ManyWeightsText(features, training), HasSubstr("--categorical-buckets 4096"));
+  spec.set_categorical_buckets(4096);
+  spec.set_text_buckets(65'536);
+  features.set_feature_count(2 + 65'536 + 4096);
+  EXPECT_EQ(ManyWeightsText(features, training), "") << "what is the default it does not warn of";
   features.set_feature_count(2 + 1024);
+  spec.set_text_buckets(1024);
   EXPECT_EQ(ManyWeightsText(features, training), "");
 }
 
