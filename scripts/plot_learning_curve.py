@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Draws a run's learning curve from the evaluation log that `Watch --evaluation-csv` writes.
 
-Two panels over the rows of the stream: how well the model ranks (AUC; accuracy when there are more
-than two classes), and its log loss; of a regression the root of the mean squared error, and the mean
-absolute error. Lines: rows tested before they are trained on (progressive: from the stream's start
-to here; window: only the last window of rows; tail: from --tail-after on) and the held-out file.
-Dashed: what the frequencies of the classes alone, or the mean of the targets, would give.
+Panels over the rows of the stream: how well the model ranks (AUC; accuracy when there are more than
+two classes), and its log loss; of a regression the root of the mean squared error, the mean absolute
+error, and R2. Lines: rows tested before they are trained on (progressive: from the stream's start to
+here; window: only the last window of rows; tail: from --tail-after on) and the held-out file. Dashed:
+what the frequencies of the classes alone, or the mean of the targets, would give.
 """
 
 import argparse
@@ -19,6 +19,10 @@ KINDS = [("holdout", "held-out file", "#0072B2"),
          ("progressive", "tested, then trained on", "#D55E00"),
          ("window", "the same, last window only", "#CC79A7"),
          ("tail", "the same, tail of the stream only", "#009E73")]
+
+# Of a regression: column of the log, its column of who always answers the mean (or that value), title.
+REGRESSION = [("rmse", "prior_rmse", "Root mean squared error"), ("mae", None, "Mean absolute error"),
+              ("r2", 0.0, "R2")]
 
 
 def read_points(path):
@@ -102,12 +106,13 @@ def main():
 
     has = {name for kind in points.values() for point in kind for name in point}
     if "rmse" in has:
-        panels = 2 if "mae" in has else 1  # an earlier version wrote none
-        figure, axes = plt.subplots(1, panels, figsize=(10.5, 4.2), dpi=130, squeeze=False)
+        # (An earlier version wrote no others.)
+        panels = [each for each in REGRESSION if each[0] in has]
+        figure, axes = plt.subplots(1, len(panels), figsize=(max(10.5, 4.6 * len(panels)), 4.2), dpi=130,
+                                    squeeze=False)
         right = axes[0][0]
-        draw(right, points, "rmse", "prior_rmse", "Root mean squared error", "mean of the targets")
-        if panels > 1:
-            draw(axes[0][1], points, "mae", None, "Mean absolute error")
+        for place, (name, prior, heading) in zip(axes[0], panels, strict=True):
+            draw(place, points, name, prior, heading, "mean of the targets")
     else:
         figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2), dpi=130)
         if "auc" in has:
