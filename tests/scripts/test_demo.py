@@ -62,7 +62,7 @@ trap 'exit 0' TERM
 while :; do sleep 0.02; done
 """
 
-class Demo(unittest.TestCase):
+class OnStandIns(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="millrace-scripts-")
         self.addCleanup(folder.cleanup)
@@ -99,6 +99,8 @@ class Demo(unittest.TestCase):
     def master_words(self):
         return (self.root / "master-words").read_text()
 
+
+class Demo(OnStandIns):
     def file(self, *words):
         return self.demo("--data", self.data, "--label", "y", "--numeric", "x", "--no-picture", *words)
 
