@@ -17,6 +17,9 @@ using ProducerPoint = MetricPoint::ProducerProgress;
 using ServerPoint = MetricPoint::ServerProgress;
 using Warnings = std::vector<JobWarning>;
 
+// Rounds in which workers average their weights: with fewer, a fifth of the rows or more is tested
+// by weights that have learnt nothing.
+constexpr uint64_t kFewAverages = 5;
 // Of so few rows no share is told before the last one is known.
 constexpr uint64_t kRowsOfAShare = 1000;
 
@@ -129,29 +132,86 @@ uint64_t RowsOfAStep(const Training& training, uint32_t workers) {
          (StepsInRounds(training) ? std::max<uint32_t>(workers, 1) : 1);
 }
 
-// The same, up to kFewSteps.
-uint64_t StepsOfStream(const Training& training, uint64_t rows, uint32_t workers) {
-  const uint64_t of_a_step = RowsOfAStep(training, workers);
-  const uint64_t first = training.first_batch_rows();
-  if (first == 0) return rows / of_a_step + (rows % of_a_step > 0 ? 1 : 0);
-  // They grow as processors/one_pass_batches.h says, by the rows that each worker has had.
+// Updates of each worker in one pass, up to kFewSteps: as many as rounds, where there are rounds.
+uint64_t RoundsOfStream(const Training& training, uint64_t rows, uint32_t workers) {
   const uint64_t most = std::max<uint32_t>(training.batch_rows(), 1);
   const uint64_t parts = std::max<uint32_t>(workers, 1);
-  const uint64_t steps_of_a_round = StepsInRounds(training) ? 1 : parts;
-  uint64_t steps = 0;
-  for (uint64_t begin = 0; begin * parts < rows && steps < kFewSteps; steps += steps_of_a_round) {
-    begin += std::clamp(begin / 32, std::min(first, most), most);
+  const uint64_t first = training.first_batch_rows();
+  // They grow as processors/one_pass_batches.h says, by the rows that each worker has had.
+  const uint64_t least = first == 0 ? most : std::min(first, most);
+  uint64_t rounds = 0;
+  for (uint64_t begin = 0; begin * parts < rows && rounds < kFewSteps; ++rounds) {
+    begin += std::clamp(begin / 32, least, most);
   }
-  return steps;
+  return rounds;
+}
+
+// Of a one-pass job, up to kFewSteps.
+uint64_t StepsOfStream(const Training& training, uint64_t rows, uint32_t workers) {
+  if (StepsInRounds(training)) return RoundsOfStream(training, rows, workers);
+  if (training.first_batch_rows() > 0) {
+    const uint64_t parts = std::max<uint32_t>(workers, 1);
+    return std::min(kFewSteps, parts * RoundsOfStream(training, rows, workers));
+  }
+  const uint64_t of_a_step = RowsOfAStep(training, workers);
+  return rows / of_a_step + (rows % of_a_step > 0 ? 1 : 0);
+}
+
+// "1 time", "7 times"
+std::string Times(uint64_t count) { return absl::StrCat(count, count == 1 ? " time" : " times"); }
+
+// "1,000 rows, up to 400 in a round"
+std::string RowsOfRounds(const Training& training, uint64_t rows, uint32_t workers) {
+  const uint64_t of_a_round =
+      uint64_t{std::max<uint32_t>(training.batch_rows(), 1)} * std::max<uint32_t>(workers, 1);
+  return absl::StrCat(GroupedNumber(rows), " rows, up to ", GroupedNumber(of_a_round),
+                      " in a round");
+}
+
+// A learner that goes through its rows one by one learns from a batch of any size; what suffers is
+// only what the workers know of one another. One worker misses nothing, and batches that begin with
+// one row cannot be smaller.
+void AddFewExchanges(const Training& training, uint64_t rows, uint32_t workers,
+                     Warnings& warnings) {
+  const bool is_small =
+      !training.has_batch_rows() || training.batch_rows() <= 1 || training.first_batch_rows() == 1;
+  if (workers <= 1 || is_small || rows == 0) return;
+  const uint64_t rounds = RoundsOfStream(training, rows, workers);
+  if (rounds >= kFewSteps) return;
+  warnings.push_back(
+      {"few_rounds",
+       absl::StrCat("the ", workers, " workers share what they have learnt only ", Times(rounds),
+                    ": ", RowsOfRounds(training, rows, workers)),
+       "lower ServerApp --batch-rows, or leave it out; or take fewer --workers: one alone misses "
+       "nothing"});
+}
+
+// Workers iterate on a batch, so few rounds make a model; many rounds of few rows make no better
+// one. But a batch is tested by the weights before it.
+void AddFewAverages(const Training& training, uint64_t rows, uint32_t workers, Warnings& warnings) {
+  const uint64_t rounds = RoundsOfStream(training, rows, workers);
+  if (rounds >= kFewAverages || rows == 0) return;
+  warnings.push_back(
+      {"few_rounds",
+       absl::StrCat("the workers' weights are averaged only ", Times(rounds), ": ",
+                    RowsOfRounds(training, rows, workers),
+                    "; the first round is tested by weights that have learnt nothing, and the "
+                    "progressive figures are those of so few models"),
+       "lower ServerApp --batch-rows, so that there are some ten rounds, take fewer --workers, or "
+       "judge the model by a held-out file (ServerApp --test)"});
 }
 
 void AddShortStream(const ProducerPoint& producer, const Training& training, uint32_t workers,
                     Warnings& warnings) {
-  // Weight changes have been iterated on by the workers.
-  if (training.update().kind() != Training::Update::GRADIENT) return;
   if (training.schedule() != Training::ONE_PASS || !producer.ended()) return;
   uint64_t rows = producer.rows_sent();
   if (training.freeze_after_rows() > 0) rows = std::min(rows, training.freeze_after_rows());
+  if (training.update().kind() == Training::Update::ONLINE) {
+    return AddFewExchanges(training, rows, workers, warnings);
+  }
+  if (training.update().kind() == Training::Update::WEIGHT_CHANGE) {
+    return AddFewAverages(training, rows, workers, warnings);
+  }
   const uint64_t of_a_step = RowsOfAStep(training, workers);
   const uint64_t steps = StepsOfStream(training, rows, workers);
   if (steps >= kFewSteps) return;

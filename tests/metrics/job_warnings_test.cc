@@ -186,9 +186,65 @@ TEST(JobWarnings, TellsThatAStreamIsTooShortForItsBatches) {
       << "each update is a step";
   EXPECT_THAT(Kinds(WarningsOf(JobOf(training, 4'900, ServerAt(2'000, 1)))),
               ElementsAre("few_steps"));
+}
+
+TEST(JobWarnings, OfRowByRowLearningTellsThatTheWorkersSeldomHearOfEachOther) {
+  Training training;
+  training.mutable_update()->set_kind(Training::Update::ONLINE);
+  training.set_batch_rows(100);  // 400 rows a round of 4 workers: 49 rounds, and 50
+  EXPECT_THAT(WarningsOf(JobOf(training, 19'601, ServerAt(2'000, 1))), IsEmpty());
+  auto warnings = WarningsOf(JobOf(training, 19'600, ServerAt(2'000, 1)));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("few_rounds"));
+  EXPECT_EQ(warnings[0].text,
+            "the 4 workers share what they have learnt only 49 times: 19,600 rows, up to 400 in a "
+            "round");
+  training.set_batch_rows(1'000);
+  warnings = WarningsOf(JobOf(training, 1'000, ServerAt(2'000, 1)));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("few_rounds"));
+  EXPECT_THAT(warnings[0].text, HasSubstr("only 1 time: 1,000 rows, up to 4,000 in a round"));
+  EXPECT_THAT(warnings[0].remedy, HasSubstr("--batch-rows"));
+
+  training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  training.set_batch_rows(100);
+  EXPECT_THAT(Kinds(WarningsOf(JobOf(training, 19'600, ServerAt(2'000, 1)))),
+              ElementsAre("few_rounds"))
+      << "each worker hears of the others when it has done a batch";
+}
+
+TEST(JobWarnings, OfRowByRowLearningOneWorkerMissesNothing) {
+  Training training;
+  training.mutable_update()->set_kind(Training::Update::ONLINE);
+  training.set_batch_rows(1'000);
+  const auto producer = ProducerWith(1'000, 0, true).producer();
+  EXPECT_THAT(WarningsOf(producer, training, 1), IsEmpty());
+  EXPECT_THAT(Kinds(WarningsOf(producer, training, 4)), ElementsAre("few_rounds"));
+}
+
+TEST(JobWarnings, OfRowByRowLearningBatchesThatBeginWithOneRowCannotBeSmaller) {
+  Training training;
+  training.mutable_update()->set_kind(Training::Update::ONLINE);
+  EXPECT_THAT(WarningsOf(JobOf(training, 100, ServerAt(2'000, 1))), IsEmpty());
+  training.set_batch_rows(1);
+  EXPECT_THAT(WarningsOf(JobOf(training, 100, ServerAt(2'000, 1))), IsEmpty());
+  training.set_batch_rows(2);
+  EXPECT_THAT(Kinds(WarningsOf(JobOf(training, 100, ServerAt(2'000, 1)))),
+              ElementsAre("few_rounds"));
+}
+
+TEST(JobWarnings, OfWeightChangesTellsThatMostRowsAreTestedByHardlyAnyModel) {
+  Training training;
   training.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
-  EXPECT_THAT(WarningsOf(JobOf(training, 4'900, ServerAt(2'000, 1))), IsEmpty())
-      << "workers have iterated";
+  training.set_batch_rows(100);  // 4 rounds, and 5
+  EXPECT_THAT(WarningsOf(JobOf(training, 1'601, ServerAt(2'000, 1))), IsEmpty());
+  auto warnings = WarningsOf(JobOf(training, 1'600, ServerAt(2'000, 1)));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("few_rounds"));
+  EXPECT_THAT(warnings[0].text,
+              HasSubstr("averaged only 4 times: 1,600 rows, up to 400 in a round; the first round "
+                        "is tested by weights that have learnt nothing"));
+  EXPECT_THAT(warnings[0].remedy, HasSubstr("--test"));
+  const auto producer = ProducerWith(400, 0, true).producer();
+  EXPECT_THAT(Kinds(WarningsOf(producer, training, 1)), ElementsAre("few_rounds"));
+  EXPECT_THAT(WarningsOf(ProducerWith(0, 0, true).producer(), training, 1), IsEmpty());
 }
 
 TEST(JobWarnings, OfBatchesThatGrowThereAreMoreSteps) {
