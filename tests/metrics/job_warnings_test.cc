@@ -141,18 +141,20 @@ Training BufferTraining() {
   return training;
 }
 
-TEST(JobWarnings, TellsThatMostRowsWereReplacedInTheBuffers) {
+TEST(JobWarnings, TellsWhatShareWasTrainedOnWhenMoreThanATenthWasReplacedInTheBuffers) {
   // 100 rounds have trained on 40,000 rows.
-  EXPECT_THAT(WarningsOf(JobOf(BufferTraining(), 80'000, EndedAt(9'000, 100))), IsEmpty());
-  const auto warnings = WarningsOf(JobOf(BufferTraining(), 80'001, EndedAt(9'000, 100)));
+  EXPECT_THAT(WarningsOf(JobOf(BufferTraining(), 44'444, EndedAt(9'000, 100))), IsEmpty());
+  EXPECT_THAT(Kinds(WarningsOf(JobOf(BufferTraining(), 44'445, EndedAt(9'000, 100)))),
+              ElementsAre("rows_untrained"));
+  const auto warnings = WarningsOf(JobOf(BufferTraining(), 78'000, EndedAt(9'000, 100)));
   ASSERT_THAT(Kinds(warnings), ElementsAre("rows_untrained"));
   EXPECT_EQ(warnings[0].text,
-            "only 40,000 of 80,001 rows (50 %) were ever trained on: newer ones took their places "
+            "only 40,000 of 78,000 rows (51 %) were ever trained on: newer ones took their places "
             "in the sliding buffers");
   EXPECT_THAT(warnings[0].remedy, HasSubstr("--schedule one-pass"));
 
   Training frozen = BufferTraining();
-  frozen.set_freeze_after_rows(50'000);
+  frozen.set_freeze_after_rows(44'000);
   EXPECT_THAT(WarningsOf(JobOf(frozen, 100'000, EndedAt(9'000, 100))), IsEmpty())
       << "the others are not to be trained on";
 }
@@ -162,11 +164,11 @@ TEST(JobWarnings, OfAStreamThatGoesOnCountsOnlyRowsThatAreNoLongerInABuffer) {
   job.Fold(ProducerWith(100'000, 0, false));
   MetricPoint point = ServerAt(2'000, 10);  // 4,000 rows trained on, 4 * 128 in buffers
   *point.mutable_server()->mutable_training() = BufferTraining();
-  point.mutable_server()->set_rows_counted(8'000 + 512);
+  point.mutable_server()->set_rows_counted(4'444 + 512);
   job.Fold(point);
   EXPECT_THAT(WarningsOf(job), IsEmpty());
   point.set_timestamp_ms(3'000);
-  point.mutable_server()->set_rows_counted(8'001 + 512);
+  point.mutable_server()->set_rows_counted(4'445 + 512);
   job.Fold(point);
   EXPECT_THAT(Kinds(WarningsOf(job)), ElementsAre("rows_untrained"));
 }
