@@ -201,6 +201,23 @@ class Modes(OnABroker):
         for figure in ("accuracy", "f1_weighted"):
             self.assertGreater(summary["holdout"][figure], expected["holdout"][figure] - 0.02)
 
+    def test_a_network_learns_from_the_buffer(self):
+        # (What an update has depends on what has come by then: no plain loop knows it.)
+        job = self.job(training=["--model", "network", "--hidden", "12,6", "--schedule", "buffer",
+                                 "--rounds-after-end", "20"],
+                       producer=["--rate", "6000"], fed=True).start()  # fmt: skip
+        job.feed(0.02)
+        job.wait_for_readers()
+        job.feed(1)
+        self.disturb(job, ["worker0", "server"], seed=9)
+        job.wait_all()
+        summary = job.summary()
+        self.assertEqual(summary["schedule"], "buffer")
+        self.assertGreater(summary["rounds"], 20)
+        self.assertLess(summary["progressive"]["log_loss"], summary["progressive"]["prior_log_loss"])
+        self.assertGreater(summary["progressive"]["accuracy"],
+                           summary["progressive"]["prior_accuracy"] + 0.1)
+
     def test_weight_changes_are_averaged(self):
         job = self.job(training=["--update", "weight-change", "--batch-rows", "64",
                                  "--l2", "0.001"]).start()  # fmt: skip
