@@ -36,6 +36,7 @@
 #include "master/job_processes.h"
 #include "master/master_log.h"
 #include "master/master_loop.h"
+#include "master/model_quality.h"
 #include "master/plan_reader.h"
 #include "master/row_leases.h"
 #include "master/status_text.h"
@@ -431,8 +432,10 @@ constexpr char kStatusFooter[] =
     "\n"
     "It reads the job's topic plan, which the master writes, and gives up after 5 seconds without "
     "a\n"
-    "broker, unless --broker-timeout says otherwise. docs/master.md says what the phases\n"
-    "are, and has the fields of --json.\n"
+    "broker, unless --broker-timeout says otherwise. In metrics it looks whether the model is "
+    "worse\n"
+    "than the class frequencies, or the mean, alone, and says so. docs/master.md says what the\n"
+    "phases are, and has the fields of --json.\n"
     "\n"
     "Exit codes: 0 it was shown; 1 an error, also that no MasterApp has run the job; 2 wrong\n"
     "usage.";
@@ -459,7 +462,17 @@ StatusOr<JobConfig> LoadToAsk(const JobFlags& flags) {
 
 Status ShowStatus(const JobFlags& flags, bool json) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
-  MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job, ReadJobProcesses(config, StopOnSignals()));
+  const std::atomic<bool>& stop = StopOnSignals();
+  MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
+  // Who may not read figures is shown the processes.
+  const StatusOr<std::optional<std::string>> worse_than_prior = ReadWorseThanPrior(config, stop);
+  if (worse_than_prior.ok()) {
+    job.worse_than_prior = *worse_than_prior;
+  } else {
+    std::fprintf(stderr,
+                 "MasterApp status: whether the model has learnt anything is not known: %s\n",
+                 std::string(worse_than_prior.status().message()).c_str());
+  }
   const std::string text = json ? StatusJson(config.name(), job) : StatusTable(config.name(), job);
   const bool is_written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   return is_written ? absl::OkStatus()

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "messages/records.pb.h"
 #include "topics/figures_codec.h"
+#include "topics/figures_verdict.h"
 #include "watch/figures_json.h"
 
 namespace millrace {
@@ -20,7 +22,10 @@ std::string Cell(const std::string& text, size_t width) {
 nlohmann::ordered_json ModelFiguresJson(const EvaluationSums& sums, const FeatureSpec& features) {
   Figures figures;
   ToProto(ComputeFigures(sums, static_cast<size_t>(features.classes_size())), figures);
-  return FiguresJson(figures, features.classes());
+  nlohmann::ordered_json json = FiguresJson(figures, features.classes());
+  const std::optional<std::string> warning = WorseThanPriorText(figures, FiguresOf::kScored);
+  json[kWorseThanPrior] = warning ? nlohmann::ordered_json(*warning) : nlohmann::ordered_json();
+  return json;
 }
 
 std::vector<std::string> FiguresSideBySide(const nlohmann::ordered_json& model,

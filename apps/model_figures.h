@@ -10,6 +10,9 @@
 
 namespace millrace {
 
+// The field that says in words that the model is worse than the prior; null: it is not.
+inline constexpr char kWorseThanPrior[] = "worse_than_prior";
+
 // Fields in docs/figures.md. `features`: the model's; its classes matter.
 nlohmann::ordered_json ModelFiguresJson(const EvaluationSums& sums, const FeatureSpec& features);
 

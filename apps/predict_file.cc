@@ -39,6 +39,13 @@ class Progress {
   ProgressDisplay display_;
 };
 
+// In words, when a model is worse than one that knows nothing of the features.
+void WarnOf(const std::string& name, const nlohmann::ordered_json& figures,
+            ProgressDisplay& display) {
+  const nlohmann::ordered_json& warning = figures.at(kWorseThanPrior);
+  if (warning.is_string()) display.Warn(name + warning.get<std::string>());
+}
+
 Status SayFigures(const FeatureSpec& features, const FileScores& scores, bool has_challenger,
                   const std::string& path, ProgressDisplay& display) {
   if (scores.labelled.rows == 0) {
@@ -55,6 +62,8 @@ Status SayFigures(const FeatureSpec& features, const FileScores& scores, bool ha
     nlohmann::ordered_json other = ModelFiguresJson(scores.challenger, features);
     display.Say("of the rows with a label:");
     for (const std::string& line : FiguresSideBySide(json, other)) display.Say(line);
+    WarnOf("model: ", json, display);
+    WarnOf("challenger: ", other, display);
     json = {{"model", std::move(json)}, {"challenger", std::move(other)}};
   } else {
     nlohmann::ordered_json brief = nlohmann::ordered_json::object();
@@ -62,6 +71,7 @@ Status SayFigures(const FeatureSpec& features, const FileScores& scores, bool ha
       if (value.is_number()) brief[name] = value;
     }
     display.Say("of the rows with a label: " + brief.dump());
+    WarnOf("", json, display);
   }
   return path.empty() ? absl::OkStatus() : WriteAtomicFile(path, json.dump(2) + "\n");
 }

@@ -399,6 +399,7 @@ std::string StatusTable(const std::string& job, const JobProcesses& now) {
   AppendTaskSets(now, text);
   AppendNodes(now, text);
   AppendLeases(now, text);
+  if (now.worse_than_prior) absl::StrAppend(&text, "Warning: ", *now.worse_than_prior, ".\n");
   return text;
 }
 
@@ -418,16 +419,18 @@ std::string StatusJson(const std::string& job, const JobProcesses& now) {
          {"log", log.empty() ? Json() : Json(log)}});
   }
   const std::string& failure = now.state.failure();
-  const Json json = {{"job", job},
-                     {"phase", JobPhaseText(now.state.phase())},
-                     {"failure", failure.empty() ? Json() : Json(failure)},
-                     {"slots", now.state.plan().slots()},
-                     {"ticks", now.state.ticks()},
-                     {"unusable_records", now.state.unusable()},
-                     {"processes", std::move(processes)},
-                     {"task_sets", TaskSetsJson(now.task_sets)},
-                     {"nodes", NodesJson(now)},
-                     {"leases", LeasesJson(now)}};
+  const Json json = {
+      {"job", job},
+      {"phase", JobPhaseText(now.state.phase())},
+      {"failure", failure.empty() ? Json() : Json(failure)},
+      {"slots", now.state.plan().slots()},
+      {"ticks", now.state.ticks()},
+      {"unusable_records", now.state.unusable()},
+      {"processes", std::move(processes)},
+      {"task_sets", TaskSetsJson(now.task_sets)},
+      {"nodes", NodesJson(now)},
+      {"leases", LeasesJson(now)},
+      {"worse_than_prior", now.worse_than_prior ? Json(*now.worse_than_prior) : Json()}};
   // What is no UTF-8 is replaced: commands and names come from a topic.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

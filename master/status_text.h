@@ -36,6 +36,9 @@ struct JobProcesses {
   std::vector<JobTaskSet> task_sets;    // by name
   std::vector<MemberState> nodes{};     // by role and rank (docs/nodes.md)
   std::optional<JobLeases> leases{};    // none: rows are not leased
+  // What the job's figures say of a model that is worse than the prior (model_quality.h): not of
+  // `plan`. None: it is not, or it is not known.
+  std::optional<std::string> worse_than_prior{};
 };
 
 std::vector<JobTaskSet> TaskSetsOf(const TaskManager& tasks);
@@ -50,7 +53,7 @@ std::vector<std::string> News(const JobProcesses& before, const JobProcesses& no
 
 // The job's phase, and a line for each process: name, phase, incarnation, restarts, for how long,
 // how it ended last; and a line for each data set, each node, and each worker that has leases, if
-// there is one. ASCII; ends with an end of line.
+// there is one; last what is to be said of the model. ASCII; ends with an end of line.
 std::string StatusTable(const std::string& job, const JobProcesses& now);
 
 // The same for programs (docs/master.md), with an end of line.

@@ -5,7 +5,8 @@ Panels over the rows of the stream: how well the model ranks (AUC; accuracy when
 two classes), and its log loss; of a regression the root of the mean squared error, the mean absolute
 error, and R2. Lines: rows tested before they are trained on (progressive: from the stream's start to
 here; window: only the last window of rows; tail: from --tail-after on) and the held-out file. Dashed:
-what the frequencies of the classes alone, or the mean of the targets, would give.
+what the frequencies of the classes alone, or the mean of the targets, would give. A model that is
+worse than that is called so below the panels.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import csv
 import json
 import os
 import sys
+import textwrap
 
 # kind in the log, name in the picture, colour (of Okabe and Ito: told apart by everybody)
 KINDS = [("holdout", "held-out file", "#0072B2"),
@@ -40,6 +42,26 @@ def read_points(path):
             line[:-1] = [point for point in line[:-1]
                          if point["rows_tested"] >= tested and point["rows"] >= seen]
     return points
+
+
+def warning_of(points, run):
+    """What to say of a model that is worse than one that knows nothing of the columns, or None: Watch's
+    words (topics/figures_verdict.h), or, if there is no summary, the same by the log's last line."""
+    if "worse_than_prior" in run:
+        return run["worse_than_prior"]
+    last = points["progressive"][-1] if points["progressive"] else {"rows_tested": 0}
+    if last["rows_tested"] < 1000:
+        return None
+    rows = f"after {last['rows_tested']:.0f} rows the model is worse than always answering"
+    if "rmse" in last:
+        if "prior_rmse" not in last or last["rmse"] <= last["prior_rmse"] * 1.005:
+            return None
+        return (f"{rows} the mean of the targets: its root mean squared error is {last['rmse']:.6g}, the "
+                f"mean's is {last['prior_rmse']:.6g}")
+    if "loss" not in last or "prior_log_loss" not in last or last["loss"] <= last["prior_log_loss"] + 0.005:
+        return None
+    return (f"{rows} the frequencies of the classes: its log loss is {last['loss']:.4f}, theirs is "
+            f"{last['prior_log_loss']:.4f}")
 
 
 def place_labels(axes, labels):
@@ -129,7 +151,11 @@ def main():
                  f"{run['consistency']}, {run['learner']}; "
                  f"{run['rows_trained']:,} rows in {run['duration_seconds']:.1f} s")
     figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    warning = warning_of(points, run)
+    said = textwrap.wrap(f"Warning: {warning}.", int(15 * figure.get_figwidth())) if warning else []
+    below = 0.06 + 0.045 * len(said)
+    figure.text(0.01, 0.08, "\n".join(said), color="#B00020", fontsize=9, va="bottom")
+    figure.tight_layout(rect=(0, below, 1, 1))
     new = f"{options.picture}.new{os.path.splitext(options.picture)[1]}"
     figure.savefig(new)
     os.replace(new, options.picture)

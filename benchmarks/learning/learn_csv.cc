@@ -22,6 +22,8 @@
 #include "producer/csv_stream.h"
 #include "producer/job_features.h"
 #include "tasks/task_options.h"
+#include "topics/figures_codec.h"
+#include "topics/figures_verdict.h"
 
 namespace millrace {
 namespace {
@@ -32,7 +34,9 @@ constexpr char kDescription[] =
     "Learns a CSV as a job does, in one process and without Kafka, and prints the figures of "
     "every\n"
     "row tested before it was learned, as one line of JSON: of all rows, and of the last fifth\n"
-    "(of the rows from --tail-after on, if that is given).";
+    "(of the rows from --tail-after on, if that is given). worse_than_prior says in words that "
+    "the\n"
+    "model is worse than the class frequencies, or the mean, alone; null: it is not.";
 
 constexpr char kFooter[] =
     "Examples\n"
@@ -146,6 +150,14 @@ Json ToJson(const EvaluationSums& sums, size_t classes) {
           {"auc", number(figures.auc)}};
 }
 
+// What a job's displays say of a model that is worse than the prior; null: it is not.
+Json VerdictOn(const EvaluationSums& sums, size_t classes) {
+  Figures figures;
+  ToProto(ComputeFigures(sums, classes), figures);
+  const std::optional<std::string> warning = WorseThanPriorText(figures);
+  return warning ? Json(*warning) : Json();
+}
+
 Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   if (config.producer().input().empty()) {
@@ -181,6 +193,7 @@ Status Run(const JobFlags& flags) {
       {"update", Training::Update::Kind_Name(training.training().update().kind())},
       {"non_finite_updates", shard.counters().non_finite_updates()},
       {"seconds_per_row", seconds / static_cast<double>(rows.rows())},
+      {"worse_than_prior", VerdictOn(shard.progressive(), classes)},
       {"whole", ToJson(shard.progressive(), classes)},
       {"last_fifth", ToJson(shard.tail(), classes)},
   };

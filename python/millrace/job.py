@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+import warnings
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -137,8 +138,11 @@ class Job:
     def figures(self) -> Any:
         """A line for each kind of figures that there are: of each row before it was learnt from
         (progressive), the newest of these (window), the last (tail), the rows of `--test` (holdout). A
-        pandas DataFrame, or a list of dicts where pandas is not installed."""
+        pandas DataFrame, or a list of dicts where pandas is not installed. A UserWarning says that the
+        model is worse than one that knows nothing of the columns."""
         state = self.state()
+        if state.get("worse_than_prior"):
+            warnings.warn(f"job {self.name}: {state['worse_than_prior']}", stacklevel=2)
         lines = [{"figures": kind} | {name: value for name, value in state[kind].items()
                                       if not isinstance(value, (dict, list))}
                  for kind in _FIGURES if state.get(kind)]  # fmt: skip

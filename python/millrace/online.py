@@ -322,7 +322,8 @@ class _Online(BaseEstimator):
 
     def figures(self) -> dict[str, Any]:
         """How good the predictions were, each made before its row was learnt: a job's progressive
-        figures (docs/figures.md)."""
+        figures (docs/figures.md). `worse_than_prior` says in words that the learner is worse than one
+        that knows nothing of the columns, and what to do; None: it is not."""
         session = self._begun()
         return {"rows": 0} if session is None else session.figures()
 

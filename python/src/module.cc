@@ -16,6 +16,8 @@
 #include "python/src/online_session.h"
 #include "python/src/row_reader.h"
 #include "python/src/topic_writer.h"
+#include "topics/figures_codec.h"
+#include "topics/figures_verdict.h"
 
 namespace nb = nanobind;
 
@@ -230,13 +232,21 @@ void SetState(NativeSession& session, const nb::bytes& state) {
   new (&session) NativeSession(Take(*std::move(made)));
 }
 
-nb::dict FiguresOf(NativeSession& session) {
+nb::object WorseThanPrior(const EvaluationFigures& figures) {
+  Figures told;
+  ToProto(figures, told);
+  const std::optional<std::string> warning = WorseThanPriorText(told, FiguresOf::kLearner);
+  return warning ? nb::object(nb::str(warning->c_str())) : nb::none();
+}
+
+nb::dict FiguresDict(NativeSession& session) {
   const EvaluationFigures figures = TakeFigures(session);
   const auto number = [](const std::optional<double>& value) {
     return value ? nb::object(nb::float_(*value)) : nb::none();
   };
   nb::dict all;
   all["rows"] = figures.rows;
+  all["worse_than_prior"] = WorseThanPrior(figures);
   if (figures.rmse) {
     all["rmse"] = *figures.rmse;
     all["prior_rmse"] = figures.prior_rmse;
@@ -326,7 +336,7 @@ NB_MODULE(_native, module) {
       .def("learn_lists", &millrace::LearnLists)
       .def("score_dicts", &millrace::ScoreDicts<millrace::OnlineSession>)
       .def("score_lists", &millrace::ScoreLists<millrace::OnlineSession>)
-      .def("figures", &millrace::FiguresOf)
+      .def("figures", &millrace::FiguresDict)
       .def("__getstate__", &millrace::StateOf)
       .def("__setstate__", &millrace::SetState)
       .def("save", &millrace::Save);

@@ -10,6 +10,7 @@ import signal
 import tempfile
 import time
 import unittest
+import warnings
 from unittest import mock
 
 import numpy
@@ -170,6 +171,15 @@ class Figures(JobTest):
         self.assertEqual(frame.index.tolist(), ["progressive", "window"])
         self.assertEqual(frame.loc["window", "log_loss"], 0.25)
         self.assertEqual(frame.columns.tolist(), ["rows", "log_loss"])
+
+    def test_of_a_model_that_is_worse_than_the_class_frequencies_warn(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.job().figures()
+        worse = STATE | {"worse_than_prior": "after 2000 rows the model is worse"}
+        self.program("Watch", f"echo '{json.dumps(worse)}'")
+        with self.assertWarnsRegex(UserWarning, "^job shops: after 2000 rows the model is worse$"):
+            self.job().figures()
 
     def test_are_dicts_without_pandas(self):
         with mock.patch.dict("sys.modules", {"pandas": None}):

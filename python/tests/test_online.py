@@ -303,6 +303,36 @@ class Learning(Folder):
             millrace.OnlineClassifier().save(self.folder / "model")
 
 
+class WorseThanNothing(unittest.TestCase):
+    """The rule and its words are those of a job's displays (topics/figures_verdict.h)."""
+
+    def test_a_classifier_that_is_worse_than_the_class_frequencies_says_so(self):
+        draw = random.Random(1)
+        rows = [({"a": draw.random()}, draw.random() < 0.05) for _ in range(1500)]
+        for weight, words in ((None, None), ({True: 100.0}, "the frequencies of the classes: its log loss is")):
+            learner = millrace.OnlineClassifier(numeric=["a"], class_weight=weight, classes=[False, True])
+            for row, label in rows[:999]:
+                learner.learn_one(row, label)
+            self.assertIsNone(learner.figures()["worse_than_prior"], "999 rows are a matter of chance")
+            for row, label in rows[999:]:
+                learner.learn_one(row, label)
+            if words is None:
+                self.assertIsNone(learner.figures()["worse_than_prior"])
+                continue
+            self.assertIn(f"after 1500 rows the model is worse than always answering {words}",
+                          learner.figures()["worse_than_prior"])
+            self.assertIn("With class_weight a higher log loss", learner.figures()["worse_than_prior"])
+
+    def test_a_regressor_that_is_worse_than_the_mean_says_so(self):
+        draw = random.Random(1)
+        learner = millrace.OnlineRegressor(numeric=["a"], loss="absolute")
+        learner.partial_fit([{"a": draw.random()} for _ in range(1500)],
+                            [draw.expovariate(1) ** 3 for _ in range(1500)])
+        self.assertIn("worse than always answering the mean of the targets: its root mean squared error is",
+                      learner.figures()["worse_than_prior"])
+        self.assertNotIn("--", learner.figures()["worse_than_prior"])
+
+
 class Saving(Folder):
     def check(self, learner, rows, scores):
         learner.save(self.folder / "model")

@@ -75,6 +75,7 @@ class Files(PredictorTest):
         told = json.loads(figures.read_text())
         self.assertEqual(told["rows"], 3)
         self.assertAlmostEqual(told["prior_accuracy"], 2 / 3, places=5)
+        self.assertIsNone(told["worse_than_prior"], "of three rows nothing is known")
 
     def test_with_labels_compare_a_challenger(self):
         rows = [{**ROWS[0], "late": late} for late in ("yes", "no", "", "no")]
@@ -91,6 +92,21 @@ class Files(PredictorTest):
         unlabelled = self.score("--input", self.write([{"late": ""}], columns=("late", *ROWS[0])),
                                 "--challenger", MODEL)
         self.assertEqual(unlabelled.returncode, 1)
+
+    def test_that_are_predicted_worse_than_by_the_class_frequencies_say_so(self):
+        rows = [{**ROWS[0], "late": late} for late in ["yes"] * 990 + ["no"] * 10]
+        path = self.write(rows, columns=("late", *ROWS[0]))
+        figures = self.folder / "figures.json"
+        result = self.score("--input", path, "--figures", figures)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        told = json.loads(figures.read_text())
+        self.assertIn("on these 1000 rows the model is worse than always answering the frequencies of the classes",
+                      told["worse_than_prior"])
+        self.assertIn(told["worse_than_prior"], result.stderr)
+        result = self.score("--input", path, "--challenger", MODEL, "--figures", figures)
+        told = json.loads(figures.read_text())
+        for name in "model", "challenger":
+            self.assertIn(f"{name}: {told[name]['worse_than_prior']}", result.stderr)
 
     def test_without_labels_have_none(self):
         result = self.score("--input", self.write(ROWS), "--figures", self.folder / "figures.json")

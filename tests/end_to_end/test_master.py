@@ -115,10 +115,19 @@ class Jobs(OnABroker):
         self.assertEqual([each["name"] for each in status["processes"]],
                          ["producer-0", "server-0", "server-1", "worker-0", "worker-1"])
         self.assertEqual({each["last_end"]["text"] for each in status["processes"]}, {"exit code 0"})
+        self.assertIsNone(status["worse_than_prior"])
         # There is nothing to be done any more.
         job.start("master")
         self.assertEqual(job.wait("master"), 0)
         self.assertIn("has ended; nothing is started", job.said("master"))
+
+    def test_whose_models_are_worse_than_nothing_are_called_so_by_status(self):
+        job = self.job(rows=3000, training=["--batch-rows", "16", "--optimizer", "sgd", "--learning-rate", "100"])
+        job.start()
+        self.assertEqual(job.wait("master"), 0, job.log("master"))
+        text = "the model is worse than always answering the frequencies of the classes"
+        self.assertIn(text, job.status()["worse_than_prior"])
+        self.assertRegex(job.ask("status"), f"\nWarning: after [0-9]+ rows {text}")
 
     def test_end_in_the_same_bytes_whoever_is_killed(self):
         job = self.job(["--rate", "1000"], rows=16_000).start()

@@ -14,8 +14,10 @@ namespace millrace {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 ProcessState Process(ProcessState::Phase phase, uint64_t incarnation) {
   ProcessState process;
@@ -114,6 +116,17 @@ TEST(StatusTableTest, SaysWhyAJobHasFailedAndHowManyMayRun) {
   EXPECT_THAT(StatusTable("flights", job),
               HasSubstr("job flights: failed: worker-0: exit code 1; at most 3 processes at a "
                         "time\n"));
+}
+
+TEST(StatusTableTest, SaysInWordsThatTheModelIsWorseThanOneThatKnowsNothing) {
+  JobProcesses job = Job({Running()});
+  EXPECT_THAT(StatusTable("flights", job), Not(HasSubstr("Warning")));
+  EXPECT_TRUE(nlohmann::json::parse(StatusJson("flights", job)).at("worse_than_prior").is_null());
+  job.worse_than_prior = "after 2000 rows the model is worse";
+  EXPECT_THAT(StatusTable("flights", job),
+              EndsWith("\nWarning: after 2000 rows the model is worse.\n"));
+  EXPECT_EQ(nlohmann::json::parse(StatusJson("flights", job)).at("worse_than_prior"),
+            "after 2000 rows the model is worse");
 }
 
 TEST(StatusJsonTest, HasTheSameForPrograms) {

@@ -323,6 +323,14 @@ class LearnCsv(Folder):
             # The AUC is that of a histogram.
             self.assert_figures(found, plain_loop(self.rows, workers, batch, .5), delta=1e-3)
 
+    def test_a_model_that_is_worse_than_the_class_frequencies_is_called_so(self):
+        self.assertIsNone(self.learn()["worse_than_prior"])
+        self.csv.write_text("a,b,c,y\n" + "".join(f"{','.join(map(str, x))},{y}\n" for y, x in self.rows * 2))
+        self.assertIsNone(self.learn()["worse_than_prior"])
+        found = self.learn("--update", "gradient", "--optimizer", "sgd", "--learning-rate", "50")
+        self.assertIn(f"its log loss is {found['whole']['log_loss']:.4f}, theirs is ", found["worse_than_prior"])
+        self.assertIn("Lower --learning-rate", found["worse_than_prior"])
+
     def test_the_defaults_are_those_of_a_job_and_one_workers_batch_makes_no_difference(self):
         small, large = (self.learn("--workers", "1", "--batch-rows", rows) for rows in ("1", "100"))
         self.assertEqual(small["update"], "ONLINE")

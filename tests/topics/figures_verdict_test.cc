@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Optional;
 
 Figures OfClasses(uint64_t rows, double log_loss) {
@@ -44,6 +45,24 @@ TEST(FiguresVerdict, IsSilentOfFewRowsAndOfWhatNoiseCosts) {
   EXPECT_FALSE(WorseThanPriorText(OfNumbers(999, 30)));
   EXPECT_FALSE(WorseThanPriorText(OfNumbers(1'000, 20.09)));
   EXPECT_TRUE(WorseThanPriorText(OfNumbers(1'000, 20.11)));
+}
+
+TEST(FiguresVerdict, NamesTheArgumentsOfALearnerInPython) {
+  EXPECT_THAT(WorseThanPriorText(OfClasses(1'000, 0.75), FiguresOf::kLearner),
+              Optional(AllOf(HasSubstr("each row tested before it is learnt from"),
+                             HasSubstr("scaling=False"), Not(HasSubstr("--")))));
+  EXPECT_THAT(WorseThanPriorText(OfNumbers(1'000, 30), FiguresOf::kLearner),
+              Optional(AllOf(HasSubstr("loss=\"huber\""), Not(HasSubstr("--")))));
+}
+
+TEST(FiguresVerdict, OfScoredRowsAdvisesNoSettingOfLearning) {
+  const auto text = WorseThanPriorText(OfClasses(1'000, 0.75), FiguresOf::kScored);
+  EXPECT_THAT(text, Optional(AllOf(HasSubstr("on these 1000 rows the model is worse"),
+                                   HasSubstr("train a model on rows like these"),
+                                   Not(HasSubstr("learnt from)")), Not(HasSubstr("Lower")))));
+  EXPECT_THAT(WorseThanPriorText(OfNumbers(1'000, 30), FiguresOf::kScored),
+              Optional(HasSubstr("the mean's is 20. If its job's")));
+  EXPECT_FALSE(WorseThanPriorText(OfClasses(999, 0.75), FiguresOf::kScored));
 }
 
 TEST(FiguresVerdict, WhatIsNoNumberIsWorse) {
