@@ -32,11 +32,28 @@ StatusOr<std::unique_ptr<KafkaRowSender>> KafkaRowSender::Create(const KafkaOpti
   return std::unique_ptr<KafkaRowSender>(new KafkaRowSender(std::move(producer), std::move(topic)));
 }
 
+KafkaRowSender::First& KafkaRowSender::FirstOf(WorkerId worker) {
+  const size_t index = uint32_t{worker};
+  if (index >= firsts_.size()) firsts_.resize(index + 1, First::kUnsent);
+  return firsts_[index];
+}
+
+// A partition's first record is confirmed before another one follows. A broker knows nothing of
+// this client before it: if it refuses the first request, as it does while it does not lead a new
+// partition yet, it takes the next one in its place, and the rows of the first never come.
 Status KafkaRowSender::Send(WorkerId worker, const InputKey& key, std::string& value) {
+  First& first = FirstOf(worker);
+  if (first == First::kSent) {
+    if (producer_->DeliveredEnd(topic_, static_cast<int32_t>(worker)) < 0) {
+      return absl::ResourceExhaustedError("the partition's first record is not confirmed yet");
+    }
+    first = First::kConfirmed;
+  }
   const Status sent =
       producer_->SendOwned(topic_, static_cast<int32_t>(worker), EncodeInputKey(key), value);
   if (absl::IsFailedPrecondition(sent)) return absl::AbortedError(sent.message());
   MILLRACE_RETURN_IF_ERROR(sent);
+  if (first == First::kUnsent) first = First::kSent;
   newest_.push_back(key.count);
   newest_rows_ += key.count;
   if (++since_poll_ < kSendsPerPoll) return absl::OkStatus();

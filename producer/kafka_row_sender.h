@@ -1,9 +1,11 @@
 // Sends rows to the job's topic in Kafka.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "kafka/options.h"
@@ -39,8 +41,13 @@ class KafkaRowSender final : public RowSender {
   KafkaRowSender(std::unique_ptr<KafkaProducer> producer, std::string topic)
       : producer_(std::move(producer)), topic_(std::move(topic)) {}
 
+  // A partition's first record by this sender.
+  enum class First : uint8_t { kUnsent, kSent, kConfirmed };
+  First& FirstOf(WorkerId worker);
+
   std::unique_ptr<KafkaProducer> producer_;
   const std::string topic_;
+  std::vector<First> firsts_;  // by partition
   uint32_t since_poll_ = 0;
   std::deque<uint32_t> newest_;  // rows of each of the newest records, as many as are outstanding
   uint64_t newest_rows_ = 0;     // their sum

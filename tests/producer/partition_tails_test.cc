@@ -41,9 +41,9 @@ TEST_F(PartitionTailsTest, TheLastRowTellsHowManyThereAreWhateverElseIsThere) {
   for (RowNumber row = 0; row < 3; ++row) {
     std::string value = EncodeRow({1, {0.5}, {}, {}, false});
     ASSERT_TRUE(sender->Send(0, {row, 1}, value).ok());
-  }
-  while (sender->outstanding() > 0) {
-    ASSERT_TRUE(sender->Wait(std::chrono::milliseconds(20)).ok());
+    while (sender->outstanding() > 0) {
+      ASSERT_TRUE(sender->Wait(std::chrono::milliseconds(20)).ok());
+    }
   }
   ProduceNumbers(cluster_.options(), "rows", 0, 0, 5);
   const auto tails = Read();
