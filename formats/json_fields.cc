@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/printable.h"
+#include "formats/text_beginning.h"
 
 namespace millrace {
 namespace {
@@ -71,8 +72,10 @@ class JsonFields::Reader {
     if (error) return Malformed(error, &json);
     const char* at = nullptr;
     if (json.current_location().get(at) != simdjson::OUT_OF_BOUNDS) {
-      return absl::InvalidArgumentError(
-          "there is more behind the end of the JSON; rows in one text are an array, or NDJSON");
+      return WithBeginning(
+          absl::InvalidArgumentError(
+              "there is more behind the end of the JSON; rows in one text are an array, or NDJSON"),
+          text);
     }
     return shape;
   }
@@ -89,8 +92,10 @@ class JsonFields::Reader {
       return ReadRow(row, take, status);
     }
     if (type != json_type::array) {
-      *status = absl::InvalidArgumentError(
-          "the JSON is neither an object nor an array of objects: a row is an object");
+      *status = WithBeginning(
+          absl::InvalidArgumentError(
+              "the JSON is neither an object nor an array of objects: a row is an object"),
+          text_);
       return simdjson::SUCCESS;
     }
     *shape = Shape::kArray;
@@ -234,8 +239,9 @@ class JsonFields::Reader {
     if (json != nullptr && !json->current_location().get(at)) {
       where = absl::StrCat(" near byte ", at - text_.data());
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("malformed JSON", where, ": ", simdjson::error_message(error)));
+    return WithBeginning(absl::InvalidArgumentError(absl::StrCat("malformed JSON", where, ": ",
+                                                                 simdjson::error_message(error))),
+                         text_);
   }
 
   const std::vector<std::string> names_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "formats/text_beginning.h"
 #include "producer/source_positions.h"
 #include "topics/dead_letter.h"
 #include "topics/frame.h"
@@ -59,12 +60,13 @@ void SourceBatch::AddUnlabelled(const RecordPlace& record) { Count(record); }
 
 void SourceBatch::AddLetter(const std::string& topic, const ConsumedRecord& record,
                             const Status& why) {
+  const std::string_view reason = reasons_only_ ? WithoutBeginning(TextOf(why)) : TextOf(why);
   const DeadLetter letter = MakeDeadLetter({.topic = topic,
                                             .partition = record.partition,
                                             .offset = record.offset,
                                             .key = record.key,
                                             .value = record.value},
-                                           std::string(TextOf(why)), reasons_only_);
+                                           std::string(reason), reasons_only_);
   for (std::string& frame : MakeFrames(letter.SerializeAsString(), 0)) {
     bytes_ += frame.size();
     letters_.push_back(std::move(frame));

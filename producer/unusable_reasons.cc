@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/grouped_number.h"
+#include "formats/text_beginning.h"
 
 namespace millrace {
 namespace {
@@ -16,6 +17,7 @@ constexpr uint64_t kOneInTen = 10;
 // The name of a column may be quoted, too: what tells kinds apart is the reason up to its second
 // quoted text, or to a number.
 std::string_view KindOf(std::string_view reason) {
+  reason = WithoutBeginning(reason);
   size_t quotes = 0;
   for (size_t i = 0; i < reason.size(); ++i) {
     if (reason[i] == '"' && ++quotes == 3) return reason.substr(0, i);

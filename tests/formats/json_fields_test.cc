@@ -178,6 +178,15 @@ TEST(JsonFields, OfMalformedJsonAreAnError) {
   }
 }
 
+TEST(JsonFields, OfATextThatCannotBeReadAreAnErrorThatShowsItsBeginning) {
+  ExpectError({"a"}, "<html>\n", "; it begins with: <html>\\x0a");
+  ExpectError({"a"}, "{\"a\": 1, \"b\": 2, \"c\": 3, \"secret\": 4",
+              "; it begins with: {\"a\": 1, \"b\": 2, \"c\": 3, \"secr..");
+  ExpectError({"a"}, "", "; it is empty");
+  ExpectError({"a"}, "3", "a row is an object; it begins with: 3");
+  ExpectError({"a"}, "{\"a\":1}\n{\"a\":2}", "or NDJSON; it begins with: {\"a\":1}\\x0a{");
+}
+
 TEST(JsonFields, BehindTheEndOfTheJsonAreAnError) {
   ExpectError({"a"}, "{\"a\":1}\n{\"a\":2}", "more behind the end");
 }

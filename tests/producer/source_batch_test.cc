@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "formats/text_beginning.h"
 #include "messages/records.pb.h"
 #include "producer/resume_plan.h"
 #include "producer/source_positions.h"
@@ -153,7 +154,7 @@ TEST(SourceBatch, UnusableRecordsAreLettersAndWithoutRowsTheJobTopicGetsTheState
 
 TEST(SourceBatch, LettersHoldNothingOfTheRecordWhereOnlyReasonsAreWanted) {
   SourceBatch batch(Begin({0}), kDealing, true);
-  batch.AddUnusable(At(0, 3), absl::InvalidArgumentError("no JSON"));
+  batch.AddUnusable(At(0, 3), WithBeginning(absl::InvalidArgumentError("no JSON"), "secret"));
   DeadLetter letter;
   const SourceBatch::Transaction transaction = batch.Take();
   ASSERT_TRUE(letter.ParseFromString(std::string(ParseFrame(transaction.letters[0])->body)));

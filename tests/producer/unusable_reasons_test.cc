@@ -1,5 +1,6 @@
 #include "producer/unusable_reasons.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +39,15 @@ TEST(UnusableReasons, OfAllAreSaidHoweverFewTheRecordsAre) {
       reasons.Text("rides", 1),
       "rides: none of the first 1 record is a row; the most frequent reason (1): no label; check "
       "--format, --label and the columns");
+}
+
+TEST(UnusableReasons, AreAlikeWhateverTheTextsBeginWith) {
+  UnusableReasons reasons;
+  for (const char* begin : {"aaa", "bbb", "ccc"}) {
+    reasons.Add(absl::StrCat("no JSON; it begins with: ", begin));
+  }
+  for (int i = 0; i < 2; ++i) reasons.Add("no label");
+  EXPECT_THAT(reasons.Text("rides", 5), testing::HasSubstr("(3): no JSON; it begins with: ccc;"));
 }
 
 TEST(UnusableReasons, OfManyKindsTakeLittleMemoryAndAreAllCounted) {
