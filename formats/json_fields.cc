@@ -83,6 +83,8 @@ class JsonFields::Reader {
  private:
   using Error = simdjson::error_code;
 
+  static constexpr size_t kMostOthers = 5;  // that an error names
+
   Error ReadDocument(document& json, const TakeFields& take, Shape* shape, Status* status) {
     json_type type = json_type::null;
     if (const auto error = json.type().get(type)) return error;
@@ -130,14 +132,15 @@ class JsonFields::Reader {
   Error ReadRow(object& row, const TakeFields& take, Status* status) {
     ++row_;
     path_.clear();
+    others_.clear();
     if (const auto error = ReadMembers(row, status)) return error;
     if (!status->ok()) return simdjson::SUCCESS;
     for (size_t i = 0; i < names_.size(); ++i) {
       if (seen_in_[i] == row_) continue;
       fields_[i] = absent_ == Absent::kMarked ? std::string_view() : "";
       if (absent_ != Absent::kError) continue;
-      *status = absl::InvalidArgumentError(
-          absl::StrCat("there is no ", Quoted(names_[i]), "; if it is not known, give null"));
+      *status = absl::InvalidArgumentError(absl::StrCat(
+          "there is no ", Quoted(names_[i]), "; if it is not known, give null", OthersText()));
       return simdjson::SUCCESS;
     }
     *status = take(fields_);
@@ -166,7 +169,10 @@ class JsonFields::Reader {
     if (position != positions_.end()) return ReadField(item, position->second, status);
     json_type type = json_type::null;
     if (const auto error = item.type().get(type)) return error;
-    if (type != json_type::object || !parents_.contains(path_)) return simdjson::SUCCESS;
+    if (type != json_type::object || !parents_.contains(path_)) {
+      if (absent_ == Absent::kError && others_.size() <= kMostOthers) others_.push_back(path_);
+      return simdjson::SUCCESS;
+    }
     object inner;
     if (const auto error = item.get_object().get(inner)) return error;
     path_ += '.';
@@ -232,6 +238,17 @@ class JsonFields::Reader {
     return *room;
   }
 
+  // Of the row: the members that are no field, one of which may be a field's name mistyped.
+  std::string OthersText() const {
+    std::string text;
+    for (size_t i = 0; i < std::min(others_.size(), kMostOthers); ++i) {
+      absl::StrAppend(&text, text.empty() ? " (members that are not read: " : ", ",
+                      Quoted(others_[i]));
+    }
+    if (others_.size() > kMostOthers) text += " and more";
+    return text.empty() ? text : text + ")";
+  }
+
   // `json`: where it is, if that is known.
   Status Malformed(Error error, document* json) const {
     std::string where;
@@ -255,6 +272,7 @@ class JsonFields::Reader {
   std::vector<std::string> numbers_;  // of each field, where it needs another decimal sign
   std::vector<uint64_t> seen_in_;     // the row in which each field was seen last
   uint64_t row_ = 0;                  // of all calls, from 1
+  std::vector<std::string> others_;   // of the row: its first members that are no field
   std::string path_;                  // of the member that is being read
   std::string text_;                  // and its padding, in the capacity
   simdjson::ondemand::parser parser_;

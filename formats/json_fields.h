@@ -44,9 +44,10 @@ class JsonFields {
   using TakeFields = std::function<Status(std::span<const std::string_view> fields)>;
 
   // Hands over each object of `text`, which is one object or an array of objects. InvalidArgument,
-  // with the position or the row and the field: malformed JSON, invalid UTF-8, an object without a
-  // member of this name (Absent::kError) or with two, a value that is an array or an object. An
-  // error of `take` ends it, too, and is returned with the number of the row. Objects before an
+  // with the position and the text's beginning (formats/text_beginning.h), or the row and the
+  // field: malformed JSON, invalid UTF-8, an object without a member of this name (Absent::kError;
+  // the error names some of its other members) or with two, a value that is an array or an object.
+  // An error of `take` ends it, too, and is returned with the number of the row. Objects before an
   // error were handed over.
   StatusOr<Shape> ForEach(std::string_view text, const TakeFields& take);
 

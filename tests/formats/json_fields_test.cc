@@ -114,6 +114,16 @@ TEST(JsonFields, ThatAreNotThereAreAnErrorThatNamesTheRowAndTheField) {
   ExpectError({"a.b"}, R"({"a": 1})", "there is no 'a.b'");
 }
 
+TEST(JsonFields, ThatAreNotThereMayBeMistypedAsOneOfTheOtherMembers) {
+  ExpectError({"a", "b.c"}, R"({"B": 1, "a": 2, "b": {"d\n": 3}})",
+              "there is no 'b.c'; if it is not known, give null (members that are not read: 'B', "
+              "'b.d\\x0a')");
+  ExpectError({"x"}, R"({"a":1,"b":1,"c":1,"d":1,"e":1})", "'d', 'e')");
+  ExpectError({"x"}, R"({"a":1,"b":1,"c":1,"d":1,"e":1,"f":1})", "'d', 'e' and more)");
+  const Result result = Read({"x"}, R"([{"x": 1, "a": 1}, {"b": 1}])");
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("(members that are not read: 'b')"));
+}
+
 TEST(JsonFields, ThatAreNotThereAreEmptyCellsIfTheyMayBe) {
   JsonFields fields({"a", "b.c"}, '.', JsonFields::Absent::kEmpty);
   const Result result = Read(fields, R"([{"a": 1, "b": {"c": 2}}, {"a": 3}, {"b": {}}])");
