@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "formats/csv_parser.h"
+#include "formats/json_text.h"
+#include "formats/text_beginning.h"
 #include "kafka/options.h"
 #include "producer/schema_header.h"
 
@@ -89,8 +91,11 @@ StatusOr<std::string> RecordScorer::RowText(std::string_view value) const {
   if (options_.format == Format::kJson) {
     if (const auto headed = SplitSchemaHeader(value)) value = headed->body;
     // Members that the model does not read were not looked at so far.
-    if (!nlohmann::json::accept(value.begin(), value.end())) {
-      return absl::InvalidArgumentError("malformed JSON in a member that the model does not read");
+    if (const std::optional<size_t> wrong = FindJsonError(value)) {
+      return WithBeginning(
+          absl::InvalidArgumentError(absl::StrCat("malformed JSON near byte ", *wrong,
+                                                  ", in a member that the model does not read")),
+          value);
     }
     std::string text(value);
     // Between members only: in a string they would not be valid.

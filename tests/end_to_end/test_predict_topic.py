@@ -175,6 +175,13 @@ class Records(OnABroker):
         self.assertTrue(all(record.key == record.value["row"]["id"] for record in records))
         self.assert_each_once(records, rows)
 
+    def test_beside_their_predictions_may_have_anything_that_json_allows(self):
+        self.create(self.input, self.output)
+        self.write(['{"distance": 7, "temp": 1, "carrier": "UA", "big": 1e400, "half": "\\ud800"}'])
+        self.assertIn("got 1 prediction from this run", self.to_end("--with-row"))
+        text, = self.broker.read(self.output, "%s")
+        self.assertIn(b'"row":{"distance": 7, "temp": 1, "carrier": "UA", "big": 1e400, "half": "\\ud800"}', text)
+
     def test_of_transactions_leave_holes_that_nobody_waits_for(self):
         self.create(self.input, self.output, partitions=3)
         payloads = self.path / "payloads"

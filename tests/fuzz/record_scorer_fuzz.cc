@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "formats/json_text.h"
 #include "kafka/options.h"
 #include "predictor/record_scorer.h"
 #include "tests/exports/small_models.h"
@@ -107,7 +108,7 @@ std::vector<Input> Inputs(const Way& way, ByteSource& bytes) {
   return inputs;
 }
 
-void Check(const Scored& scored, const Input& input, size_t at) {
+void Check(const Scored& scored, const Input& input, size_t at, bool with_row) {
   MILLRACE_CHECK(scored.partition == 3 && scored.offset == Offset(at));
   MILLRACE_CHECK(scored.timestamp_ms == 1000);
   MILLRACE_CHECK((scored.kind == Scored::Kind::kTombstone) == !input.value.has_value());
@@ -115,9 +116,15 @@ void Check(const Scored& scored, const Input& input, size_t at) {
   MILLRACE_CHECK(scored.key.value_or("").size() + scored.value.value_or("").size() <=
                  kMaxRecordBytes);
   if (!scored.value) return;
-  const json answer = json::parse(*scored.value);
-  MILLRACE_CHECK(answer["source"]["offset"] == at);
+  MILLRACE_CHECK(!FindJsonError(*scored.value));
   const bool is_error = scored.kind == Scored::Kind::kError;
+  const json answer = json::parse(*scored.value, nullptr, /*allow_exceptions=*/false);
+  if (answer.is_discarded()) {
+    // JSON allows larger numbers and other escapes than this parser.
+    MILLRACE_CHECK(with_row && !is_error);
+    return;
+  }
+  MILLRACE_CHECK(answer["source"]["offset"] == at);
   MILLRACE_CHECK(answer.contains("error") == is_error);
   MILLRACE_CHECK(answer.contains("class") != is_error);
   MILLRACE_CHECK(!is_error || !answer["error"].get<std::string>().empty());
@@ -141,7 +148,7 @@ void FuzzOne(ByteSource& bytes) {
   MILLRACE_CHECK(all.size() == inputs.size());
   uint64_t rows = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Check(all[i], inputs[i], i);
+    Check(all[i], inputs[i], i, way.options.with_row);
     MILLRACE_CHECK(alone.Add(inputs[i].Record(i)).ok());
     const Scored& one = alone.Score().front();
     MILLRACE_CHECK(one.value == all[i].value && one.kind == all[i].kind && one.key == all[i].key);

@@ -133,9 +133,21 @@ TEST_F(RecordScorerTest, TheRowStandsBesideItsPredictionIfItIsWanted) {
   EXPECT_EQ(json::parse(*scored.value)["row"]["id"][0], "7");
   // It would make the whole value no JSON.
   EXPECT_THAT(ScoreValue(R"({"a": 1, "id": tru})")["error"].get<std::string>(),
-              HasSubstr("malformed JSON"));
+              HasSubstr("malformed JSON near byte 18, in a member that the model does not read; it "
+                        "begins with: {\"a\": 1, \"id\": tru}"));
   json after = ScoreValue(kRow);
   EXPECT_EQ(after["row"], json::parse(kRow));
+}
+
+TEST_F(RecordScorerTest, TheRowBesideItsPredictionMayHaveAnythingThatJsonAllows) {
+  Open({.with_row = true});
+  for (const std::string& row :
+       {std::string(R"({"a": 1, "big": 1e400, "half": "\ud800", "same": 1, "same": 2})"),
+        R"({"a": 1, "deep": )" + std::string(5000, '[') + std::string(5000, ']') + "}"}) {
+    const Scored scored = ScoreOne({.value = row});
+    EXPECT_EQ(scored.kind, Scored::Kind::kPrediction) << *scored.value;
+    EXPECT_THAT(*scored.value, HasSubstr(",\"row\":" + row + "}"));
+  }
 }
 
 TEST_F(RecordScorerTest, TheRowBesideItsPredictionMayHaveTheHeaderOfASchemaRegistry) {
