@@ -155,7 +155,7 @@ Status KafkaTopicRun::OpenFormat() {
   format.registry.stop = &stop_;
   MILLRACE_ASSIGN_OR_RETURN(
       SourceFormat made, SourceFormat::Create(JobConfig(), format, [this](const std::string& line) {
-        display_.Warn(line);
+        display_.Warn(absl::StrCat(line, "; each of its records gets an error in ", ErrorTopic()));
       }));
   options_.records.avro = std::make_shared<const SourceFormat>(std::move(made));
   return absl::OkStatus();

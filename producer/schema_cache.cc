@@ -35,7 +35,7 @@ StatusOr<SchemaCache::Schema> SchemaCache::Keep(uint32_t id, const Answer& answe
   if (!schema.ok() && !absl::IsInvalidArgument(schema.status())) return schema;
   if (!schema.ok() && lines_ < kMostLines) {
     ++lines_;
-    say_(absl::StrCat(schema.status().message(), "; its records go to dead-letter"));
+    say_(std::string(TextOf(schema.status())));
   }
   if (entries_.size() >= kMost) entries_.clear();
   const Time until = answer.may_come ? now_() + kUnknownFor : Time::max();

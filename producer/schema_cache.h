@@ -28,8 +28,9 @@ class SchemaCache {
 
   using Say = std::function<void(const std::string& line)>;
 
-  // `fetch_reference` is asked for the schemas that others refer to. `say` gets a line for a schema
-  // whose records cannot be used, kMostLines in all. `now` is for tests. A thread of the cache
+  // `fetch_reference` is asked for the schemas that others refer to. `say` gets the
+  // reason why records of a schema cannot be used, of kMostLines schemas; who says it adds what
+  // becomes of them. `now` is for tests. A thread of the cache
   // calls the first two, one question at a time; the destructor waits for the one under way.
   SchemaCache(Fetch fetch, FetchReference fetch_reference, Say say,
               std::function<Time()> now = std::chrono::steady_clock::now)

@@ -30,7 +30,7 @@ class SourceFormat {
     SchemaRegistry::Options registry;  // of kAvro: which has the schemas; without a URL: none
   };
 
-  // Reads files, and connects to nobody. `say` gets lines for the user; the stop flag of the
+  // Reads files, and connects to nobody. `say` is that of SchemaCache; the stop flag of the
   // options outlives the format. InvalidArgument: options that make no sense; FailedPrecondition:
   // of a file.
   static StatusOr<SourceFormat> Create(const JobConfig& config, const Options& options,

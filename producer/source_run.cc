@@ -200,9 +200,10 @@ Status KafkaSource::Open() {
   MILLRACE_RETURN_IF_ERROR(CheckOptions());
   SourceFormat::Options format = options_.format;
   format.registry.stop = &stop_;
-  MILLRACE_ASSIGN_OR_RETURN(
-      format_, SourceFormat::Create(config_, format,
-                                    [this](const std::string& line) { display_.Warn(line); }));
+  MILLRACE_ASSIGN_OR_RETURN(format_,
+                            SourceFormat::Create(config_, format, [this](const std::string& line) {
+                              display_.Warn(line + "; its records go to dead-letter");
+                            }));
   MILLRACE_RETURN_IF_ERROR(CheckDecoders());
   MILLRACE_ASSIGN_OR_RETURN(
       publisher_, ProgressPublisher::Create(kafka_, TopicName(config_.name(), Topic::kMetrics)));

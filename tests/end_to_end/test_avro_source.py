@@ -295,6 +295,7 @@ class Records(OnABroker):
         said = self.run_to_the_end(job)
         self.assertIn("holds 1 rows, 1 of them from this run; 6 records could not be used", said)
         self.assertIn("schema 2: it refers to version 1 of the subject 'x', which the schema registry", said)
+        self.assertIn("; its records go to dead-letter", said)
         self.assertNotIn("secret", said)
         letters = self.letters(job, 6)
         for reason in (b"schema 99: the schema registry has no such schema", b"refers to version 1 of",

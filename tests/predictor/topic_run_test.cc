@@ -24,6 +24,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // (The mock cluster keeps no positions of transactions: what a second run does is tested on a real
 // broker, in tests/end_to_end/test_predict_topic.py.)
@@ -179,6 +180,18 @@ TEST_F(TopicRunTest, AvroWaitsForARegistryThatIsAway) {
   ASSERT_TRUE(Until([&] { return asked > before; }));
   is_away = false;
   EXPECT_EQ(Answers(1).at(0).value["probabilities"].size(), 3u);
+}
+
+TEST_F(TopicRunTest, WhatBecomesOfRecordsOfASchemaThatCannotBeUsedIsSaid) {
+  const auto registry = Registry([]() -> HttpResponse {
+    return {.status = 404, .body = json{{"error_code", 40403}}.dump()};
+  });
+  Send(0, std::string("\0\0\0\0\7", 5) + AvroFloat(1.5));
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(RunToEnd().ok());
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("no such schema; each of its records gets an error in answers"));
+  EXPECT_THAT(said, Not(HasSubstr("dead-letter")));
 }
 
 TEST_F(TopicRunTest, AnswersToWhatWasReadBeforeDoNotWaitForARegistryThatHangs) {
