@@ -30,6 +30,22 @@ int Milliseconds(std::chrono::milliseconds timeout) {
   return static_cast<int>(std::clamp<int64_t>(timeout.count(), 0, 1 << 30));
 }
 
+Refused RefusedBy(rd_kafka_resp_err_t error) {
+  switch (error) {
+    case RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP:
+      return Refused::kTime;
+    case RD_KAFKA_RESP_ERR_INVALID_RECORD:
+      return Refused::kRecord;
+    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
+      return Refused::kSize;
+    case RD_KAFKA_RESP_ERR_POLICY_VIOLATION:
+      return Refused::kOther;
+    default:
+      return Refused::kNothing;
+  }
+}
+
 class LibrdkafkaProducer final : public KafkaProducer {
  public:
   explicit LibrdkafkaProducer(Wakeup* wakeup) : wakeup_(wakeup) {}
@@ -41,7 +57,7 @@ class LibrdkafkaProducer final : public KafkaProducer {
               std::string_view value, int64_t timestamp_ms) override;
   Status SendWithHeaders(const std::string& topic, int32_t partition, std::string_view key,
                          std::string_view value, int64_t timestamp_ms,
-                         std::span<const RecordHeader> headers) override;
+                         std::span<const RecordHeader> headers, uint64_t tag) override;
   Status SendOwned(const std::string& topic, int32_t partition, std::string_view key,
                    std::string& value) override;
   void Poll(std::chrono::milliseconds timeout) override;
@@ -73,7 +89,7 @@ class LibrdkafkaProducer final : public KafkaProducer {
   StatusOr<Topic*> Find(const std::string& topic);
   Status Hand(const std::string& topic, int32_t partition, std::string_view key,
               std::string_view value, int64_t timestamp_ms, int flags,
-              Handle<rd_kafka_headers_t> headers = nullptr);
+              Handle<rd_kafka_headers_t> headers = nullptr, uint64_t tag = 0);
   Status FatalError() const;
 
   Wakeup* const wakeup_;
@@ -181,7 +197,7 @@ Status LibrdkafkaProducer::Send(const std::string& topic, int32_t partition, std
 Status LibrdkafkaProducer::SendWithHeaders(const std::string& topic, int32_t partition,
                                            std::string_view key, std::string_view value,
                                            int64_t timestamp_ms,
-                                           std::span<const RecordHeader> headers) {
+                                           std::span<const RecordHeader> headers, uint64_t tag) {
   Handle<rd_kafka_headers_t> copies;
   if (!headers.empty()) copies.reset(rd_kafka_headers_new(headers.size()));
   for (const RecordHeader& header : headers) {
@@ -190,7 +206,8 @@ Status LibrdkafkaProducer::SendWithHeaders(const std::string& topic, int32_t par
         header.value.data(), static_cast<ssize_t>(header.value.size()));
     MILLRACE_RETURN_IF_ERROR(StatusOfError(error, "a record's header"));
   }
-  return Hand(topic, partition, key, value, timestamp_ms, RD_KAFKA_MSG_F_COPY, std::move(copies));
+  return Hand(topic, partition, key, value, timestamp_ms, RD_KAFKA_MSG_F_COPY, std::move(copies),
+              tag);
 }
 
 Status LibrdkafkaProducer::SendOwned(const std::string& topic, int32_t partition,
@@ -205,13 +222,14 @@ Status LibrdkafkaProducer::SendOwned(const std::string& topic, int32_t partition
 
 Status LibrdkafkaProducer::Hand(const std::string& topic, int32_t partition, std::string_view key,
                                 std::string_view value, int64_t timestamp_ms, int flags,
-                                Handle<rd_kafka_headers_t> headers) {
+                                Handle<rd_kafka_headers_t> headers, uint64_t tag) {
   MILLRACE_ASSIGN_OR_RETURN(Topic * found, Find(topic));
   const rd_kafka_resp_err_t error = rd_kafka_producev(
       client_.get(), RD_KAFKA_V_RKT(found->handle.get()), RD_KAFKA_V_PARTITION(partition),
       RD_KAFKA_V_MSGFLAGS(flags), RD_KAFKA_V_KEY(key.data(), key.size()),
       RD_KAFKA_V_VALUE(const_cast<char*>(value.data()), value.size()),
-      RD_KAFKA_V_TIMESTAMP(timestamp_ms), RD_KAFKA_V_HEADERS(headers.get()), RD_KAFKA_V_END);
+      RD_KAFKA_V_TIMESTAMP(timestamp_ms), RD_KAFKA_V_HEADERS(headers.get()),
+      RD_KAFKA_V_OPAQUE(reinterpret_cast<void*>(tag)), RD_KAFKA_V_END);
   switch (error) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
       ++outstanding_;
@@ -263,7 +281,7 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
       // partition yet. Only an offset proves that a record is in a log.
       if (message->offset < 0) {
         producer->failures_.push_back({rd_kafka_topic_name(message->rkt), message->partition,
-                                       "no broker confirmed the record's offset", false});
+                                       "no broker confirmed the record's offset"});
         return;
       }
       auto* const topic = static_cast<Topic*>(rd_kafka_topic_opaque(message->rkt));
@@ -290,7 +308,8 @@ void LibrdkafkaProducer::OnDelivery(rd_kafka_t*, const rd_kafka_message_t* messa
       producer->failures_.push_back(
           // (Not rd_kafka_message_errstr: of a record that was to be sent that is its value.)
           {rd_kafka_topic_name(message->rkt), message->partition, rd_kafka_err2str(message->err),
-           kafka_internal::RefusesForGood(message->err)});
+           kafka_internal::RefusesForGood(message->err), RefusedBy(message->err),
+           reinterpret_cast<uint64_t>(message->_private)});
   }
 }
 

@@ -31,11 +31,23 @@ struct ProducerOptions {
   bool one_request_at_a_time = false;
 };
 
+// What of its records a broker refuses for good, by the settings of their topic. (It refuses whole
+// batches, so a batch has one such record at least.)
+enum class Refused : uint8_t {
+  kNothing,  // the delivery failed otherwise
+  kTime,     // a timestamp is too far from the broker's clock
+  kRecord,   // a record without a key in a compacted topic, say
+  kSize,     // a record, or the batch, is too large
+  kOther,    // by a policy of the broker's operators
+};
+
 struct FailedDelivery {
   std::string topic;
   int32_t partition = 0;
   std::string reason;
   bool is_permanent = false;  // the broker would refuse the record again
+  Refused refused = Refused::kNothing;
+  uint64_t tag = 0;  // that of SendWithHeaders
 };
 
 // Records of one partition are delivered in order and once (enable.idempotence, acks=all); a broker
@@ -72,10 +84,10 @@ class KafkaProducer {
               std::string_view value) {
     return Send(topic, partition, key, value, 0);
   }
-  // The same with headers, in their order.
+  // The same with headers, in their order. `tag` comes back if the delivery fails.
   virtual Status SendWithHeaders(const std::string& topic, int32_t partition, std::string_view key,
                                  std::string_view value, int64_t timestamp_ms,
-                                 std::span<const RecordHeader> headers) = 0;
+                                 std::span<const RecordHeader> headers, uint64_t tag) = 0;
   // The same, but takes the value over, unless it fails: a large one is not copied.
   virtual Status SendOwned(const std::string& topic, int32_t partition, std::string_view key,
                            std::string& value) = 0;

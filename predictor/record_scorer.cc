@@ -34,19 +34,9 @@ std::optional<std::string> Copy(std::string_view bytes) {
   return std::string(bytes);
 }
 
-// What a record takes of the largest that may be sent.
-size_t BytesOf(const Scored& record) {
-  constexpr size_t kAround = 10;  // lengths
-  size_t bytes = record.key.value_or("").size() + record.value.value_or("").size();
-  for (const RecordScorer::Header& header : record.headers) {
-    bytes += header.name.size() + header.value.value_or("").size() + kAround;
-  }
-  return bytes;
-}
-
 // A record that nobody takes would stop its partition for ever.
 void LimitBytes(Scored& record) {
-  const size_t bytes = BytesOf(record);
+  const size_t bytes = record.bytes();
   if (bytes <= kMaxRecordBytes) return;
   // A compacted topic takes no record without a key.
   constexpr size_t kMostKeyBytes = kMaxRecordBytes / 2;
@@ -58,6 +48,18 @@ void LimitBytes(Scored& record) {
 }
 
 }  // namespace
+
+size_t RecordScorer::Scored::bytes() const {
+  constexpr size_t kAround = 10;  // lengths
+  const auto size_of = [](const std::optional<std::string>& text) {
+    return text ? text->size() : 0;
+  };
+  size_t bytes = size_of(key) + size_of(value);
+  for (const Header& header : headers) {
+    bytes += header.name.size() + size_of(header.value) + kAround;
+  }
+  return bytes;
+}
 
 StatusOr<RecordScorer> RecordScorer::Create(std::shared_ptr<const ModelScorer> model,
                                             Options options) {

@@ -53,6 +53,8 @@ class RecordScorer {
     // would be larger than a record may be; the latter has no headers, nor a key that is very
     // large. Empty: a tombstone.
     std::optional<std::string> value{};
+
+    size_t bytes() const;  // of key, value and headers, about as a topic's limit counts them
   };
 
   const ModelScorer& model() const { return rows_.model(); }

@@ -42,8 +42,10 @@ Status TopicWriter::Open() {
   options.linger_ms = kUntilFullMs;
   options.compress = true;
   options.transactional_id = options_.group;
-  MILLRACE_ASSIGN_OR_RETURN(
-      producer_, OpenTransactional(options_.kafka, options, options_.outputs, broker_retry_));
+  StatusOr<std::unique_ptr<KafkaProducer>> producer =
+      OpenTransactional(options_.kafka, options, options_.outputs, broker_retry_);
+  if (!producer.ok()) return OfDeletedTopic(producer.status());
+  producer_ = *std::move(producer);
   return absl::OkStatus();
 }
 
@@ -57,6 +59,7 @@ StatusOr<std::vector<std::optional<Offset>>> TopicWriter::Positions(int32_t part
 Status TopicWriter::Begin() {
   if (std::exchange(has_begun_, true)) return absl::OkStatus();
   producer_->TakeFailures();
+  sent_.clear();
   return producer_->BeginTransaction();
 }
 
@@ -66,9 +69,12 @@ Status TopicWriter::SendOnce(const std::string& topic, int32_t partition,
   for (const RecordScorer::Header& header : record.headers) {
     headers_.push_back({header.name, BytesOf(header.value)});
   }
+  const uint64_t tag = sent_.size();
+  sent_.push_back({record.partition, record.offset, record.timestamp_ms, record.key.has_value(),
+                   record.bytes()});
   return SendWhenThereIsRoom(*producer_, broker_retry_, [&] {
     return producer_->SendWithHeaders(topic, partition, BytesOf(record.key), BytesOf(record.value),
-                                      std::max<int64_t>(record.timestamp_ms, 0), headers_);
+                                      std::max<int64_t>(record.timestamp_ms, 0), headers_, tag);
   });
 }
 
@@ -85,13 +91,22 @@ Status TopicWriter::Send(const std::string& topic, int32_t partition,
 
 Status TopicWriter::Commit(const std::map<int32_t, Offset>& positions) {
   MILLRACE_RETURN_IF_ERROR(Judge(Begin()));
-  const Status sent = outcome_wait_.Run([&] {
+  const Status sent = AskForOutcome([&] {
     return producer_->SendOffsets(options_.group, options_.input, positions, kTransactionCall);
   });
   MILLRACE_RETURN_IF_ERROR(Judge(sent));
   has_begun_ = false;
-  return Judge(
-      outcome_wait_.Run([this] { return producer_->CommitTransaction(kTransactionCall); }));
+  return Judge(AskForOutcome([this] { return producer_->CommitTransaction(kTransactionCall); }));
+}
+
+// Records for a topic that was deleted are never delivered, and Kafka's client waits for it.
+Status TopicWriter::AskForOutcome(const std::function<Status()>& call) {
+  return outcome_wait_.Run([&]() -> Status {
+    Status done = call();
+    if (!IsAway(done)) return done;
+    MILLRACE_RETURN_IF_ERROR(producer_->CheckTopics(std::chrono::milliseconds(0)));
+    return done;
+  });
 }
 
 Status TopicWriter::Abort(bool waits) {
@@ -99,7 +114,43 @@ Status TopicWriter::Abort(bool waits) {
   return Judge(waits ? outcome_wait_.Run(abort) : abort());
 }
 
-Status TopicWriter::Judge(const Status& done) const {
+// The broker's reason, with what it was refused for.
+Status TopicWriter::OfRefusal(const Status& done) {
+  constexpr std::chrono::milliseconds kReportsTake(100);  // they follow the error of a transaction
+  constexpr int kMostPolls = 20;
+  std::vector<FailedDelivery> failures = producer_->TakeFailures();
+  for (int i = 0; i < kMostPolls && failures.empty(); ++i) {
+    producer_->Poll(kReportsTake);
+    failures = producer_->TakeFailures();
+  }
+  RefusedRecords batch = {.input = options_.input};
+  for (const FailedDelivery& failure : failures) {
+    if (failure.refused == Refused::kNothing) continue;
+    if (batch.records.empty()) {
+      batch.output = failure.topic;
+      batch.reason = failure.reason;
+      batch.refused = failure.refused;
+    }
+    const bool is_alike = failure.topic == batch.output && failure.refused == batch.refused;
+    if (is_alike && failure.tag < sent_.size()) batch.records.push_back(sent_[failure.tag]);
+  }
+  return batch.records.empty() ? done : WithText(done, RefusalText(batch));
+}
+
+// Kafka's client speaks of the topics of a job.
+Status TopicWriter::OfDeletedTopic(const Status& done) const {
+  for (const std::string& topic : options_.outputs) {
+    if (TextOf(done).find(absl::StrCat("'", topic, "'")) == std::string_view::npos) continue;
+    return WithText(done, absl::StrCat("topic '", topic,
+                                       "' is gone: it was deleted while Predictor ran. Make it "
+                                       "again, and start Predictor again: it continues there"));
+  }
+  return done;
+}
+
+Status TopicWriter::Judge(const Status& done) {
+  if (absl::IsNotFound(done)) return OfDeletedTopic(done);
+  if (IsPermanent(done)) return OfRefusal(done);
   if (IsFenced(done)) {
     return WithText(done, absl::StrCat("another Predictor of the group '", options_.group,
                                        "' has taken over; give one of them another --group, "

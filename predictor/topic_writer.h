@@ -18,6 +18,7 @@
 #include "kafka/producer.h"
 #include "kafka/record_header.h"
 #include "predictor/record_scorer.h"
+#include "predictor/refused_records.h"
 
 namespace millrace {
 
@@ -45,8 +46,9 @@ class TopicWriter {
 
   // Errors, of Commit too. Aborted: nothing of the transaction was written, or nobody knows;
   // another TopicWriter finds out. FailedPrecondition, fenced: another Predictor has taken over.
-  // Cancelled: stopped while no broker was reachable. Others are final, also that no broker
-  // answered within kafka.broker_timeout_s.
+  // Cancelled: stopped while no broker was reachable. Others are final: that no broker answered
+  // within kafka.broker_timeout_s; NotFound: an output topic was deleted; Aborted, permanent: one
+  // refuses a record.
   Status Send(const std::string& topic, int32_t partition, const RecordScorer::Scored& record);
   // Commits what was sent since the last commit, and these positions, the next offset of a
   // partition of the input each: all of it, or nothing.
@@ -63,13 +65,17 @@ class TopicWriter {
   Status Open();
   Status Begin();
   Status SendOnce(const std::string& topic, int32_t partition, const RecordScorer::Scored& record);
-  Status Judge(const Status& done) const;
+  Status AskForOutcome(const std::function<Status()>& call);
+  Status Judge(const Status& done);
+  Status OfRefusal(const Status& done);
+  Status OfDeletedTopic(const Status& done) const;
 
   const Options options_;
   const BrokerRetry broker_retry_;
   const OutcomeWait outcome_wait_;
   std::unique_ptr<KafkaProducer> producer_;
   bool has_begun_ = false;
+  std::vector<SentAnswer> sent_;       // of this transaction, by their tags
   std::vector<RecordHeader> headers_;  // scratch
 };
 

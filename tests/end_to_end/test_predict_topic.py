@@ -246,6 +246,66 @@ class Records(OnABroker):
         self.assertEqual(len(self.read()), 6)
 
 
+class Outputs(OnABroker):
+    """What refuses predictions, or is not there any more."""
+
+    def create_output(self, *config):
+        self.create(self.input)
+        self.broker.create(self.output, 1, *config)
+
+    def assert_refused(self, *parts):
+        """Ends at each start, with what is to be done; nothing is written."""
+        for _ in range(2):
+            said = self.to_end(code=1)
+            for part in (f"topic {self.output}", *parts):
+                self.assertIn(part, said)
+        self.assertEqual(self.read(), [])
+
+    def test_that_take_no_such_time_name_the_record_and_the_setting(self):
+        self.create_output("message.timestamp.before.max.ms=1000")
+        self.write([json.dumps(row) for row in some_rows(3)])
+        time.sleep(1.5)
+        self.write([json.dumps(row) for row in some_rows(3)])
+        self.assert_refused("message.timestamp.before.max.ms", "message.timestamp.type=LogAppendTime",
+                            f"{self.input} [0] offset 0")
+
+    def test_that_are_compacted_name_the_record_without_a_key(self):
+        self.create_output("cleanup.policy=compact")
+        row = json.dumps(some_rows(1)[0])
+        self.write([f"{key}|{row}" for key in range(2)], "-K", "|")
+        self.write([row])
+        self.write([f"{key}|{row}" for key in range(2)], "-K", "|")
+        self.assert_refused("cleanup.policy", f"{self.input} [0] offset 2 has no key")
+
+    def test_that_take_small_records_only_name_the_largest(self):
+        self.create_output("max.message.bytes=2000", "compression.type=uncompressed")
+        draw = random.Random(5)
+        rows = some_rows(3)
+        rows[1]["note"] = "".join(draw.choice("0123456789abcdefghijklmnop") for _ in range(5000))
+        self.write([json.dumps(row) for row in rows])
+        said = self.to_end("--with-row", code=1)
+        for part in (f"topic {self.output}", "max.message.bytes", f"{self.input} [0] offset 1"):
+            self.assertIn(part, said)
+
+    def test_that_are_deleted_end_the_run_with_their_name(self):
+        self.create_output()
+        process = self.start()
+        self.wait_for_log(process, "has been read to its end")
+        self.broker.tool("kafka-topics", "--delete", "--topic", self.output)
+        self.write([json.dumps(row) for row in some_rows(3)])
+        begin = time.monotonic()
+        self.assertEqual(process.wait(topology.PATIENCE), 1, process.log.read_text())
+        self.assertLess(time.monotonic() - begin, 40)
+        said = process.log.read_text()
+        self.assertIn(f"topic '{self.output}' is gone", said)
+        self.assertIn("start Predictor again", said)
+        self.assertNotIn("coordinates", said)
+        self.assertNotIn("--job", said)
+        # As it was told.
+        self.create(self.output)
+        self.assertIn("got 3 predictions", self.to_end())
+
+
 class Two(OnABroker):
     def test_of_a_group_are_one_and_the_first_ends(self):
         self.create(self.input, self.output)

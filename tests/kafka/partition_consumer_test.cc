@@ -78,8 +78,8 @@ TEST_F(PartitionConsumerTest, KeysAndHeadersComeAsTheyWereSent) {
   auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "test"}, nullptr);
   ASSERT_TRUE(producer.ok()) << producer.status();
   const std::vector<RecordHeader> sent = {{"a", "1"}, {"empty", ""}, {"null", {}}, {"a", "2"}};
-  ASSERT_TRUE((*producer)->SendWithHeaders("t", 0, {}, "v", 1234, sent).ok());
-  ASSERT_TRUE((*producer)->SendWithHeaders("t", 0, "", {}, 0, {}).ok());
+  ASSERT_TRUE((*producer)->SendWithHeaders("t", 0, {}, "v", 1234, sent, 0).ok());
+  ASSERT_TRUE((*producer)->SendWithHeaders("t", 0, "", {}, 0, {}, 0).ok());
   ASSERT_TRUE((*producer)->Flush(seconds(20)).ok());
   Open();
   handler_.wants_headers = true;

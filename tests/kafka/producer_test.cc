@@ -144,6 +144,26 @@ TEST_F(ProducerTest, ADeliveryThatFailsForGoodIsReportedOnce) {
   EXPECT_THAT(ReadAll(1), ElementsAre("next"));
 }
 
+TEST_F(ProducerTest, ARefusedRecordComesBackWithItsTagAndWhatOfItWasRefused) {
+  const std::pair<rd_kafka_resp_err_t, Refused> refusals[] = {
+      {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, Refused::kSize},
+      {RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, Refused::kTime},
+      {RD_KAFKA_RESP_ERR_INVALID_RECORD, Refused::kRecord},
+      {RD_KAFKA_RESP_ERR_POLICY_VIOLATION, Refused::kOther},
+  };
+  Open();
+  ASSERT_TRUE(producer_->Prepare({"t"}).ok());
+  for (const auto& [error, refused] : refusals) {
+    cluster_.Fail(Request::kProduce, {error});
+    ASSERT_TRUE(producer_->SendWithHeaders("t", 1, "k", "v", 1, {}, 77).ok());
+    ASSERT_TRUE(producer_->Flush(seconds(20)).ok());
+    const std::vector<FailedDelivery> failures = producer_->TakeFailures();
+    ASSERT_THAT(failures, SizeIs(1));
+    EXPECT_EQ(failures[0].tag, 77u);
+    EXPECT_EQ(failures[0].refused, refused) << rd_kafka_err2name(error);
+  }
+}
+
 TEST_F(ProducerTest, AFullQueueIsReportedAndWhatIsInItIsDelivered) {
   Open({.client_id = "test", .queue_kbytes = 64});
   ASSERT_TRUE(producer_->Prepare({"t"}).ok());

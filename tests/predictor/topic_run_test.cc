@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error_marks.h"
 #include "predictor/http_server.h"
 #include "predictor/model_folder.h"
 #include "tests/exports/small_models.h"
@@ -227,6 +228,16 @@ TEST_F(TopicRunTest, ACommitThatIsNotAnsweredEndsTheRunWhenTheBrokerTimeoutSaysS
   const Status status = RunToEnd();
   EXPECT_TRUE(IsAway(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("--broker-timeout is 1 s"));
+}
+
+TEST_F(TopicRunTest, AnAnswerThatIsRefusedEndsTheRunWithTheRecordAndTheSetting) {
+  Send(2, "{}");
+  cluster_.Fail(Request::kProduce, {RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP});
+  const Status status = RunToEnd();
+  EXPECT_TRUE(IsPermanent(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("the output topic answers refuses the answer to rows [2] offset 0"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("message.timestamp.before.max.ms"));
 }
 
 TEST_F(TopicRunTest, TopicsThatAreNotThereAreNamedWithTheRemedy) {
