@@ -120,13 +120,16 @@ StatusOr<std::string> RecordScorer::RowText(std::string_view value) const {
 
 Status RecordScorer::AddRow(std::string_view value) {
   const size_t before = rows_.rows();
-  const auto take = [this, before](std::span<const std::string_view> cells) -> Status {
+  bool is_empty = true;
+  const auto take = [&](std::span<const std::string_view> cells) -> Status {
     // Else an array of very many would have to be kept until its end.
     if (rows_.rows() > before) return absl::InvalidArgumentError("a record has one row, an object");
     if (has_label_) cells = cells.subspan(1);
     MILLRACE_RETURN_IF_ERROR(rows_.Add(cells));
     for (size_t i = 0; i < cells.size(); ++i) {
-      if (!cells[i].empty()) has_value_[i] = true;
+      if (cells[i].empty()) continue;
+      has_value_[i] = true;
+      is_empty = false;
     }
     return absl::OkStatus();
   };
@@ -137,8 +140,21 @@ Status RecordScorer::AddRow(std::string_view value) {
     if (text.ok()) row_texts_.push_back(*std::move(text));
   }
   // An array of objects, say, is found to be none after its rows were taken.
-  if (!added.ok()) rows_.Shrink(before);
+  if (!added.ok()) {
+    rows_.Shrink(before);
+    return added;
+  }
+  NoteRow(is_empty, value);
   return added;
+}
+
+void RecordScorer::NoteRow(bool is_empty, std::string_view value) {
+  ++empty_rows_.rows;
+  if (!is_empty || empty_rows_.empty++ > 0) return;
+  if (options_.format == Format::kAvro) empty_rows_.members = options_.avro->FieldNames(value);
+  if (options_.format != Format::kJson) return;
+  if (const auto headed = SplitSchemaHeader(value)) value = headed->body;
+  empty_rows_.members = MemberNames(value);
 }
 
 bool RecordScorer::Use(std::shared_ptr<const ModelScorer> model) {
@@ -162,9 +178,7 @@ Status RecordScorer::Add(const ConsumedRecord& record) {
   }
   if (is_tombstone) {
     scored.kind = Scored::Kind::kTombstone;
-  } else if (added.ok()) {
-    ++row_count_;
-  } else {
+  } else if (!added.ok()) {
     last_reason_ = std::string(TextOf(added));
     SetError(last_reason_, scored);
   }

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "kafka/consumer.h"
+#include "predictor/empty_rows.h"
 #include "predictor/prediction_text.h"
 #include "predictor/row_scorer.h"
 #include "producer/row_decoder.h"
@@ -74,8 +75,10 @@ class RecordScorer {
   std::span<const Scored> Score();
   void Clear();
 
-  uint64_t rows() const { return row_count_; }                   // that were decoded
+  uint64_t rows() const { return empty_rows_.rows; }             // that were decoded
   std::string_view last_reason() const { return last_reason_; }  // why a record held no row
+  const EmptyRows& empty_rows() const { return empty_rows_; }    // of them
+  std::span<const std::string> columns() const { return rows_.columns(); }
   // Of the columns: those that have had no value in any row.
   std::vector<std::string> EmptyColumns() const;
 
@@ -84,6 +87,7 @@ class RecordScorer {
 
   Status AddRow(std::string_view value);
   StatusOr<std::string> RowText(std::string_view value) const;
+  void NoteRow(bool is_empty, std::string_view value);
 
   static constexpr size_t kMostBytesAtOnce = size_t{8} << 20;
 
@@ -96,7 +100,7 @@ class RecordScorer {
   std::vector<std::string> row_texts_;  // of each row in rows_, if options_.with_row
   std::vector<bool> has_value_;         // of each column
   size_t bytes_ = 0;                    // of the records' values
-  uint64_t row_count_ = 0;
+  EmptyRows empty_rows_;
   std::string last_reason_;
 };
 

@@ -37,7 +37,6 @@ constexpr seconds kMovesEvery(10);
 // Kafka forgets positions that nobody commits again (offsets.retention.minutes, a week).
 constexpr std::chrono::hours kAllPositionsEvery(1);
 constexpr seconds kPartitionsEvery(30);
-constexpr uint64_t kRowsWithoutValue = 1000;  // until a column that has none looks mistyped
 
 // Of a run, or of a transaction.
 struct Counts {
@@ -95,7 +94,7 @@ class KafkaTopicRun final : public TopicRun {
   Status Commit(bool all_positions);
   Status LookForPartitions(steady_clock::time_point now);
   void ShowProgress(steady_clock::time_point now);
-  void WarnOfColumns();
+  void WarnOfColumns(bool at_end);
   std::string Summary() const;
 
   const ModelSource& models_;
@@ -249,7 +248,7 @@ Status KafkaTopicRun::Copy() {
   MILLRACE_RETURN_IF_ERROR(FindPositions());
   MILLRACE_RETURN_IF_ERROR(StartReading());
   MILLRACE_RETURN_IF_ERROR(CopyRecords());
-  WarnOfColumns();
+  WarnOfColumns(/*at_end=*/true);
   if (HasRecords() || HasMoved()) MILLRACE_RETURN_IF_ERROR(Commit(/*all_positions=*/true));
   display_.Say(absl::StrCat("read to the end: ", Summary()));
   return absl::OkStatus();
@@ -321,7 +320,7 @@ Status KafkaTopicRun::CopyRecords() {
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, reader_->Poll(kRecordsAtOnce, handler_));
     const auto now = steady_clock::now();
     MILLRACE_RETURN_IF_ERROR(WriteWhatIsDue(now));
-    if (scorer_->rows() >= kRowsWithoutValue) WarnOfColumns();
+    WarnOfColumns(/*at_end=*/false);
     MILLRACE_RETURN_IF_ERROR(LookForPartitions(now));
     if (events > 0) continue;
     reader_->Wait(HasRecords() ? std::min(kIdleWait, options_.linger) : kIdleWait);
@@ -448,8 +447,14 @@ void KafkaTopicRun::ShowProgress(steady_clock::time_point now) {
   display_.Show(now, progress, /*skipping=*/false);
 }
 
-void KafkaTopicRun::WarnOfColumns() {
-  if (scorer_->rows() == 0 || std::exchange(columns_are_known_, true)) return;
+// Once: of the first rows.
+void KafkaTopicRun::WarnOfColumns(bool at_end) {
+  if (scorer_->rows() == 0 || columns_are_known_) return;
+  const std::string warning =
+      EmptyRowsText(options_.input, scorer_->empty_rows(), scorer_->columns(), at_end);
+  columns_are_known_ = at_end || !warning.empty() || scorer_->rows() >= kFirstRows;
+  if (!warning.empty()) return display_.Warn(warning);
+  if (!columns_are_known_) return;
   WarnOfEmptyColumns(topic_, scorer_->EmptyColumns(), scorer_->rows(), display_);
 }
 

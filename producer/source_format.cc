@@ -1,12 +1,14 @@
 #include "producer/source_format.h"
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/whole_file.h"
 #include "formats/csv_dialect.h"
+#include "producer/schema_header.h"
 
 namespace millrace {
 namespace {
@@ -99,6 +101,14 @@ CellDecoder SourceFormat::MakeAvroDecoder(std::vector<std::string> columns,
   MILLRACE_CHECK(kind_ == Kind::kAvro);
   if (schema_ != nullptr) return DecodeAvro(std::move(columns), decimal_comma, schema_);
   return DecodeAvro(std::move(columns), decimal_comma, schemas_);
+}
+
+std::vector<std::string> SourceFormat::FieldNames(std::string_view value) const {
+  if (schema_ != nullptr) return schema_->root().names;
+  const std::optional<HeadedValue> headed = SplitSchemaHeader(value);
+  if (!headed || schemas_ == nullptr) return {};
+  const StatusOr<SchemaCache::Schema> schema = schemas_->Get(headed->schema);
+  return schema.ok() ? (*schema)->root().names : std::vector<std::string>();
 }
 
 SourceFormat SourceFormat::WithColumns(std::vector<std::string> columns, std::string flag) const {

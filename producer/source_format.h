@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -45,6 +46,10 @@ class SourceFormat {
   StatusOr<CellDecoder> MakeDecoder(const std::vector<std::string>& columns) const;
   // The same of kAvro, of any columns, and with another decimal sign than the configuration's.
   CellDecoder MakeAvroDecoder(std::vector<std::string> columns, bool decimal_comma) const;
+
+  // Of kAvro: the names of the fields of the record in `value`, by its schema; none where that is
+  // not known.
+  std::vector<std::string> FieldNames(std::string_view value) const;
 
   // The same for the records of another topic, whose CSV lines have these fields, by `flag`.
   SourceFormat WithColumns(std::vector<std::string> columns, std::string flag) const;

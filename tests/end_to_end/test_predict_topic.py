@@ -227,6 +227,14 @@ class Records(OnABroker):
         self.assertIn("got 1 prediction from", self.to_end("--from", begin, "--with-row"))
         self.assertEqual([record.value["row"]["id"] for record in self.read()], ["2"])
 
+    def test_of_another_topic_are_scored_with_a_warning_that_names_what_there_is(self):
+        self.create(self.input, self.output)
+        process = self.start()
+        self.wait_for_log(process, "has been read to its end")
+        self.write([json.dumps({"km": i, "plane": {"id": i}}) for i in range(10)])
+        self.wait_for_log(process, 'value in any of the model\'s columns ("distance", "temp", "carrier"); the first '
+                                   'of them has "km", "plane.id"')
+
     def test_that_come_alone_are_answered_at_once_and_ctrl_c_loses_none(self):
         self.create(self.input, self.output)
         process = self.start("--transaction-interval", "60")

@@ -217,6 +217,24 @@ TEST_F(RecordScorerTest, AvroIsReadByTheSchemaOfAFile) {
   EXPECT_THAT(ScoreValue(AvroText("x"))["error"].get<std::string>(), HasSubstr("malformed Avro"));
 }
 
+TEST_F(RecordScorerTest, RowsWithoutAnyColumnAreCountedWithWhatTheFirstHasInstead) {
+  ScoreValue(R"({"a": 1})");
+  ScoreValue(R"({"y": "x", "km": {"far": 1}})");
+  ScoreValue(R"({"b": null})");
+  ScoreValue("{");
+  EXPECT_EQ(scorer_->empty_rows().rows, 3u);
+  EXPECT_EQ(scorer_->empty_rows().empty, 2u);
+  EXPECT_THAT(scorer_->empty_rows().members, ElementsAre("km.far", "y"));
+  const TemporaryFolder folder;
+  std::ofstream(folder / "schema") << R"({"type": "record", "name": "R", "fields": [
+      {"name": "km", "type": "string"}]})";
+  SourceFormat::Options options;
+  options.avro_schema_file = folder / "schema";
+  Open(Avro(options));
+  ScoreValue(AvroText("x"));
+  EXPECT_THAT(scorer_->empty_rows().members, ElementsAre("km"));
+}
+
 TEST_F(RecordScorerTest, ARecordWhoseSchemaNobodyTellsIsNotAdded) {
   SourceFormat::Options options;
   options.registry.url = "http://127.0.0.1:1";

@@ -161,6 +161,34 @@ TEST_F(TopicRunTest, ABrokerThatGoesAndComesLosesNothing) {
   Answers(2);
 }
 
+TEST_F(TopicRunTest, RowsWithoutAnyOfTheColumnsAreSaidWhileTheRunGoesOn) {
+  for (int i = 0; i < 10; ++i) Send(0, R"({"km": 3, "plane": {"id": "x"}})");
+  testing::internal::CaptureStderr();
+  Start();
+  Answers(10);
+  Stop().IgnoreError();
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      HasSubstr("none of the first 10 rows of rows has a value in any of the model's columns "
+                "(\"a\", \"b\", \"c\"); the first of them has \"km\", \"plane.id\". "));
+}
+
+TEST_F(TopicRunTest, RowsWithoutAnyOfTheColumnsAreSaidOfOneThatIsAll) {
+  Send(0, R"({"km": 3})");
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(RunToEnd().ok());
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("none of the first 1 row of rows has a value"));
+  EXPECT_THAT(said, Not(HasSubstr("column \"a\" had no value")));
+  Send(0, R"({"a": 3})");
+  testing::internal::CaptureStderr();
+  options_.start = {};
+  EXPECT_TRUE(RunToEnd().ok());
+  said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, Not(HasSubstr("none of the first")));
+  EXPECT_THAT(said, HasSubstr("column \"b\" had no value in any of the first"));
+}
+
 TEST_F(TopicRunTest, AvroWaitsForARegistryThatIsAway) {
   std::atomic<int> asked = 0;
   std::atomic<bool> is_away = true;
