@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/check.h"
 #include "models/gradient_sum.h"
@@ -14,6 +15,7 @@
 #include "models/online_softmax.h"
 #include "models/optimizer.h"
 #include "stores/embedding_table.h"
+#include "tests/simulation/plain_learner.h"
 #include "topics/partitioning.h"
 
 namespace millrace::simulation {
@@ -117,6 +119,7 @@ class Loop {
     }
     trained.end = State();
     trained.moments = moments_;
+    trained.misled = misled_;
     if (!rounds.empty()) trained.after.try_emplace(*rounds.rbegin(), trained.end);
     return trained;
   }
@@ -219,6 +222,7 @@ class Loop {
       update.rows[ids[i]].assign(first, first + static_cast<ptrdiff_t>(model_->row_width()));
     }
     update.values.assign(gradient.values().begin(), gradient.values().end());
+    if (scenario_.online()) CheckLearning(rows, ids, values, update);
     if (scenario_.averages()) {
       LocalSolverOptions options;
       options.kind = training_.update().solver() == Training::Update::LBFGS
@@ -292,6 +296,20 @@ class Loop {
                         .weight_sum;
     update.moments = scaler.added();
     if (balance) update.moments.class_rows = balance->added();
+  }
+
+  // The learner's bytes are compared with its own; what they should be is seen by other code.
+  void CheckLearning(const std::vector<Row>& rows, const std::vector<EmbeddingId>& ids,
+                     const std::vector<float>& values, const Update& update) {
+    if (!misled_.empty()) return;
+    RowBlocks blocks;
+    const auto width = static_cast<ptrdiff_t>(model_->row_width());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto first = values.begin() + static_cast<ptrdiff_t>(i) * width;
+      blocks[ids[i]].assign(first, first + width);
+    }
+    misled_ = DifferenceFromPlainLearner({scenario_, rows, moments_, weights_, blocks},
+                                         {update.values, update.rows});
   }
 
   // The largest of what is new and what was kept is sent, and the others are kept: so many as the
@@ -444,6 +462,7 @@ class Loop {
   std::map<WorkerId, Kept> kept_;
   std::vector<uint64_t> steps_;    // by shard
   std::vector<double> shrinkage_;  // the same
+  std::string misled_;             // Trained's
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Trained {
   std::vector<float> end;
   std::map<Clock, std::vector<float>> after;  // so many rounds
   Moments moments;                            // at the end
+  // Empty, or how an update of an online learner differs from the plain learner's.
+  std::string misled{};
 };
 
 // One process, one loop over the rounds, nothing but models/. REQUIRES a sequential one-pass

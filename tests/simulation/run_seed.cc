@@ -40,6 +40,7 @@ std::string Compare(const Scenario& scenario, const Simulation& simulation, Outc
   if (scenario.regression) ++outcome.coverage["regression, and compared"];
   const Trained trained =
       TrainInOneProcess(scenario, PoisonedUpdates(simulation, scenario.shards), snapshots.Rounds());
+  if (!trained.misled.empty()) return "the learner differs from the plain one: " + trained.misled;
   if (!SameBits(simulation.weights(), trained.end)) {
     return "the weights are not those of training in one process";
   }
