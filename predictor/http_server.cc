@@ -102,6 +102,10 @@ struct OpenRequest {
   std::optional<HttpResponse> refused;  // what is still to come of it is not kept
 };
 
+HttpResponse ErrorOf(int status, std::string_view message) {
+  return {.status = status, .body = "{\"error\":\"" + std::string(message) + "\"}\n"};
+}
+
 MHD_Result Send(MHD_Connection* connection, HttpResponse answer) {
   // (The library frees the text when it has been sent.)
   auto body = std::make_unique<std::string>(std::move(answer.body));
@@ -129,10 +133,25 @@ std::string_view HeaderOf(MHD_Connection* connection, const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-// Whether the query says NAME=1, or true.
-bool IsAsked(MHD_Connection* connection, const char* name) {
-  const char* value = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
-  return value != nullptr && (std::string_view(value) == "1" || std::string_view(value) == "true");
+MHD_Result AddParameter(void* query, MHD_ValueKind /*kind*/, const char* name, size_t name_size,
+                        const char* value, size_t value_size) {
+  if (name_size == 0 && value_size == 0) return MHD_YES;  // A=1&&B=2
+  static_cast<std::vector<HttpParameter>*>(query)->push_back(
+      {.name = {name, name_size},
+       .value = value == nullptr ? std::string_view() : std::string_view(value, value_size)});
+  return MHD_YES;
+}
+
+// What does not change while its body comes.
+HttpRequest HeadOf(MHD_Connection* connection, const char* url, const char* method) {
+  HttpRequest request{
+      .method = method,
+      .path = url,
+      .content_type = HeaderOf(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+      .authorization = HeaderOf(connection, MHD_HTTP_HEADER_AUTHORIZATION),
+  };
+  MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, &AddParameter, &request.query);
+  return request;
 }
 
 int FdOf(MHD_Connection* connection) {
@@ -214,15 +233,8 @@ struct HttpServer::Callbacks {
                            const char* method, const char* /*version*/, const char* data,
                            size_t* size, void** state) {
     HttpServer& self = *static_cast<HttpServer*>(server);
-    HttpRequest request{
-        .method = method,
-        .path = url,
-        .wants_contributions = IsAsked(connection, "contributions"),
-        .content_type = HeaderOf(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
-        .authorization = HeaderOf(connection, MHD_HTTP_HEADER_AUTHORIZATION),
-    };
     if (*state == nullptr) {
-      *state = Begin(self, connection, request).release();
+      *state = Begin(self, connection, HeadOf(connection, url, method)).release();
       return MHD_YES;
     }
     OpenRequest& open = *static_cast<OpenRequest*>(*state);
@@ -232,6 +244,7 @@ struct HttpServer::Callbacks {
     }
     self.waiting_->End(FdOf(connection));
     if (open.refused) return Send(connection, *std::exchange(open.refused, std::nullopt));
+    HttpRequest request = HeadOf(connection, url, method);
     request.body = open.body;
     return Send(connection, self.handler_(request));
   }
@@ -264,9 +277,7 @@ struct HttpServer::Callbacks {
   static void Refuse(HttpServer& self, int status, std::string_view message, OpenRequest& request) {
     self.held_bytes_ -= request.body.size();
     request.body = std::string();
-    request.refused.emplace();
-    request.refused->status = status;
-    request.refused->body = "{\"error\":\"" + std::string(message) + "\"}\n";
+    request.refused = ErrorOf(status, message);
   }
 
   static void Take(HttpServer& self, std::string_view data, OpenRequest& request) {

@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/printable.h"
 #include "features/number.h"
 #include "formats/json_fields.h"
 #include "predictor/contributions.h"
@@ -40,6 +41,35 @@ bool IsNdjson(std::string_view content_type) {
   const std::string type = Lower(TrimSpaces(content_type.substr(0, content_type.find(';'))));
   return type == "application/x-ndjson" || type == "application/ndjson" ||
          type == "application/jsonl" || type == "application/x-jsonlines";
+}
+
+constexpr std::string_view kContributions = "contributions";
+
+bool IsYes(std::string_view value) { return value == "1" || value == "true"; }
+
+// (Both were checked: WhatIsWrongWithQuery.)
+bool WantsContributions(const HttpRequest& request) {
+  return !request.query.empty() && IsYes(request.query.front().value);
+}
+
+// Empty: nothing is.
+std::string WhatIsWrongWithQuery(const HttpRequest& request) {
+  if (request.query.empty()) return "";
+  const auto& [name, value] = request.query.front();
+  const std::string path(request.path);
+  if (request.path != "/predict") {
+    return absl::StrCat(path, " has no query parameters; leave '", Printable(name), "' out");
+  }
+  if (request.query.size() > 1 || name != kContributions) {
+    const auto other = std::ranges::find_if(
+        request.query, [](const HttpParameter& each) { return each.name != kContributions; });
+    if (other == request.query.end()) return "contributions is given twice; give it once";
+    return absl::StrCat("there is no query parameter '", Printable(other->name), "'; ", path,
+                        " has one: contributions=1 (or 0)");
+  }
+  if (IsYes(value) || value == "0" || value == "false") return "";
+  return absl::StrCat("contributions is '", Printable(value),
+                      "'; give contributions=1 (or true), or 0 (or false)");
 }
 
 // Takes as long whatever the texts are, if they are of the same length.
@@ -226,7 +256,10 @@ std::optional<HttpResponse> PredictionService::Refuse(const HttpRequest& request
   const bool predicts = request.path == "/predict";
   const bool is_sent = predicts || request.path == "/labels";
   const bool reads = request.method == "GET" || request.method == "HEAD";
-  if (is_sent ? request.method == "POST" : reads) return std::nullopt;
+  if (is_sent ? request.method == "POST" : reads) {
+    const std::string wrong = is_health ? "" : WhatIsWrongWithQuery(request);
+    return wrong.empty() ? std::nullopt : std::optional(Error(400, wrong));
+  }
   HttpResponse response = Error(405, predicts  ? "send rows by POST"
                                      : is_sent ? "send labels by POST"
                                                : "ask for it by GET");
@@ -273,7 +306,7 @@ HttpResponse PredictionService::Predict(const HttpRequest& request) const {
   std::optional<Challenger::Answered> answered;
   if (options_.challenger != nullptr) answered.emplace((*session)->model());
   (*session)->NoteIn(answered ? &*answered : nullptr);
-  Status status = (*session)->SetContributions(request.wants_contributions);
+  Status status = (*session)->SetContributions(WantsContributions(request));
   if (status.ok()) {
     status = is_lines ? (*session)->PredictLines(request.body, &response.body)
                       : (*session)->PredictJson(request.body, &response.body);

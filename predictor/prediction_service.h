@@ -13,10 +13,16 @@
 
 namespace millrace {
 
+// NAME=VALUE of a query, both decoded.
+struct HttpParameter {
+  std::string_view name{};
+  std::string_view value{};  // empty: there is none
+};
+
 struct HttpRequest {
   std::string_view method{};
-  std::string_view path{};           // without the query
-  bool wants_contributions = false;  // by the query
+  std::string_view path{};  // without the query
+  std::vector<HttpParameter> query{};
   std::string_view content_type{};   // empty: none was given
   std::string_view authorization{};  // the same
   std::string_view body{};
@@ -43,7 +49,9 @@ struct HttpResponse {
 // GET /healthz    200: the program runs
 // GET /readyz     200: there is a model to predict by
 //
-// Without a model all but /healthz are 503, with the reason.
+// Without a model all but /healthz are 503, with the reason. A parameter of the query that is not
+// known, or has no such value, is an error (400), but for /healthz and /readyz, to which probes add
+// some of their own.
 // Errors are {"error": "..."}. Thread-safe.
 class PredictionService {
  public:

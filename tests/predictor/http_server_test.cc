@@ -97,6 +97,20 @@ TEST(HttpServer, TakesABodyInChunksAndSeveralRequestsOnOneConnection) {
   EXPECT_TRUE(answer.ends_with("GET /b   ")) << answer;
 }
 
+TEST(HttpServer, HandsOverTheParametersOfTheQueryDecoded) {
+  const auto server = Start({}, [](const HttpRequest& request) {
+    HttpResponse answer;
+    for (const HttpParameter& each : request.query) {
+      answer.body += "[" + std::string(each.name) + "=" + std::string(each.value) + "]";
+    }
+    return answer;
+  });
+  EXPECT_TRUE(Ask(*server,
+                  "POST /predict?a=1%202&b&&c=&%64%00=e HTTP/1.1\r\nHost: a\r\n"
+                  "Connection: close\r\nContent-Length: 5\r\n\r\nhello")
+                  .ends_with(std::string("[a=1 2][b=][c=][d\0=e]", 21)));
+}
+
 TEST(HttpServer, RefusesALargerBodyThanItTakes) {
   HttpServerOptions options;
   options.most_body_bytes = 10;

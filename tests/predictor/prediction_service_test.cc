@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -141,7 +142,7 @@ TEST_F(PredictionServiceTest, GivesContributionsIfTheyAreAskedForWhereTheModelIs
   const auto post = [&](std::string_view body, std::string_view type) {
     return service_->Answer({.method = "POST",
                              .path = "/predict",
-                             .wants_contributions = true,
+                             .query = {{"contributions", "1"}},
                              .content_type = type,
                              .body = body});
   };
@@ -207,6 +208,48 @@ TEST_F(PredictionServiceTest, TellsOfItsModel) {
   EXPECT_EQ(told["model"]["snapshot"], "0");
 }
 
+TEST_F(PredictionServiceTest, AnUnknownQueryParameterIsAnErrorThatNamesTheKnownOne) {
+  const auto refusal = [&](std::vector<HttpParameter> query) {
+    const std::optional<HttpResponse> answer =
+        service_->Refuse({.method = "POST", .path = "/predict", .query = std::move(query)});
+    EXPECT_TRUE(!answer || answer->status == 400);
+    return answer ? json::parse(answer->body)["error"].get<std::string>() : "";
+  };
+  EXPECT_EQ(refusal({{"contribution", "1"}}),
+            "there is no query parameter 'contribution'; /predict has one: contributions=1 (or 0)");
+  EXPECT_THAT(refusal({{"contributions", "1"}, {"x\n", ""}}),
+              HasSubstr("query parameter 'x\\x0a'"));
+  EXPECT_THAT(refusal({{"contributions", "1"}, {"contributions", "0"}}), HasSubstr("twice"));
+  for (const std::string value : {"2", "", "yes", "11"}) {
+    EXPECT_THAT(refusal({{"contributions", value}}),
+                HasSubstr("contributions is '" + value + "'; give contributions=1"));
+  }
+  for (const char* value : {"1", "true", "0", "false"}) {
+    EXPECT_EQ(refusal({{"contributions", value}}), "");
+  }
+}
+
+TEST_F(PredictionServiceTest, GivesContributionsByTheValueOfTheParameter) {
+  const ExportedModel linear = RandomModel(DescriptionFor(ModelShape::LINEAR, 2, false), 1);
+  ASSERT_TRUE(Write(folder_ / "model", linear).ok());
+  ASSERT_TRUE(models_->Refresh().ok());
+  for (const char* value : {"0", "false", "1", "true"}) {
+    const HttpResponse answer = service_->Answer(
+        {.method = "POST", .path = "/predict", .query = {{"contributions", value}}, .body = kRow});
+    const bool wanted = std::string_view(value) == "1" || std::string_view(value) == "true";
+    EXPECT_EQ(json::parse(answer.body).contains("contributions"), wanted) << value;
+  }
+}
+
+TEST_F(PredictionServiceTest, LooksAtNoParametersOfAProbe) {
+  const std::vector<HttpParameter> query = {{"time", "1"}};
+  EXPECT_EQ(service_->Answer({.method = "GET", .path = "/healthz", .query = query}).status, 200);
+  EXPECT_EQ(service_->Answer({.method = "GET", .path = "/readyz", .query = query}).status, 200);
+  const HttpResponse model = service_->Answer({.method = "GET", .path = "/model", .query = query});
+  EXPECT_EQ(model.status, 400);
+  EXPECT_THAT(model.body, HasSubstr("/model has no query parameters; leave 'time' out"));
+}
+
 TEST_F(PredictionServiceTest, SaysThatItRunsAndIsReady) {
   for (const char* path : {"/healthz", "/readyz"}) {
     EXPECT_EQ(service_->Answer({.method = "GET", .path = path}).status, 200);
@@ -265,22 +308,25 @@ TEST(PredictionServiceOfAnySource, TellsTheContributionsToThePredictionsOfTheNew
   const PredictionService service(models, {});
   for (const unsigned seed : {1u, 2u}) {
     models.Give(RandomModel(DescriptionFor(ModelShape::LINEAR, 2, false), seed));
-    const json answer = json::parse(
-        service
-            .Answer(
-                {.method = "POST", .path = "/predict", .wants_contributions = true, .body = kRow})
-            .body);
+    const json answer = json::parse(service
+                                        .Answer({.method = "POST",
+                                                 .path = "/predict",
+                                                 .query = {{"contributions", "1"}},
+                                                 .body = kRow})
+                                        .body);
     double log_odds = answer["contributions"]["offset"];
     for (const json& part : answer["contributions"]["parts"]) log_odds += part.get<double>();
     const double probability = answer["probabilities"]["class 1"];
     EXPECT_NEAR(log_odds, std::log(probability / (1 - probability)), 1e-4) << answer;
   }
   models.Give(RandomModel(DescriptionFor(ModelShape::NETWORK, 2, false), 1));
-  EXPECT_EQ(
-      service
-          .Answer({.method = "POST", .path = "/predict", .wants_contributions = true, .body = kRow})
-          .status,
-      400);
+  EXPECT_EQ(service
+                .Answer({.method = "POST",
+                         .path = "/predict",
+                         .query = {{"contributions", "1"}},
+                         .body = kRow})
+                .status,
+            400);
 }
 
 TEST(PredictionServiceOfAnySource, PredictsByModelsOfTheSameAndOfOtherFeatures) {
