@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "predictor/request_head.h"
 
 namespace millrace {
 namespace {
@@ -106,7 +107,8 @@ HttpResponse ErrorOf(int status, std::string_view message) {
   return {.status = status, .body = "{\"error\":\"" + std::string(message) + "\"}\n"};
 }
 
-MHD_Result Send(MHD_Connection* connection, HttpResponse answer) {
+// `closes`: the connection, since what comes next on it is not known to be a request.
+MHD_Result Send(MHD_Connection* connection, HttpResponse answer, bool closes = false) {
   // (The library frees the text when it has been sent.)
   auto body = std::make_unique<std::string>(std::move(answer.body));
   MHD_Response* response = MHD_create_response_from_buffer_with_free_callback_cls(
@@ -116,6 +118,7 @@ MHD_Result Send(MHD_Connection* connection, HttpResponse answer) {
   if (response == nullptr) return MHD_NO;
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
                           std::string(answer.content_type).c_str());
+  if (closes) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   if (!answer.allow.empty()) {
     MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, std::string(answer.allow).c_str());
   }
@@ -142,6 +145,14 @@ MHD_Result AddParameter(void* query, MHD_ValueKind /*kind*/, const char* name, s
   return MHD_YES;
 }
 
+MHD_Result AddHeader(void* head, MHD_ValueKind /*kind*/, const char* name, size_t name_size,
+                     const char* value, size_t value_size) {
+  static_cast<RequestHead*>(head)->Add(
+      {name, name_size},
+      value == nullptr ? std::string_view() : std::string_view(value, value_size));
+  return MHD_YES;
+}
+
 // What does not change while its body comes.
 HttpRequest HeadOf(MHD_Connection* connection, const char* url, const char* method) {
   HttpRequest request{
@@ -152,6 +163,13 @@ HttpRequest HeadOf(MHD_Connection* connection, const char* url, const char* meth
   };
   MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, &AddParameter, &request.query);
   return request;
+}
+
+// Empty, or why another server may see another request here.
+std::string_view WhyEndIsUnclear(MHD_Connection* connection, const char* version) {
+  RequestHead head(version);
+  MHD_get_connection_values_n(connection, MHD_HEADER_KIND, &AddHeader, &head);
+  return head.WhyEndIsUnclear();
 }
 
 int FdOf(MHD_Connection* connection) {
@@ -230,12 +248,16 @@ struct HttpServer::Callbacks {
 
   // Called at the head of a request, then for each part of its body, then at its end.
   static MHD_Result Access(void* server, MHD_Connection* connection, const char* url,
-                           const char* method, const char* /*version*/, const char* data,
-                           size_t* size, void** state) {
+                           const char* method, const char* version, const char* data, size_t* size,
+                           void** state) {
     HttpServer& self = *static_cast<HttpServer*>(server);
     if (*state == nullptr) {
       *state = Begin(self, connection, HeadOf(connection, url, method)).release();
-      return MHD_YES;
+      const std::string_view unclear = WhyEndIsUnclear(connection, version);
+      if (unclear.empty()) return MHD_YES;
+      // Nothing more is read: it may be a request that somebody has hidden in this one.
+      self.waiting_->End(FdOf(connection));
+      return Send(connection, ErrorOf(MHD_HTTP_BAD_REQUEST, unclear), /*closes=*/true);
     }
     OpenRequest& open = *static_cast<OpenRequest*>(*state);
     if (*size > 0) {

@@ -14,6 +14,8 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace millrace {
 namespace {
@@ -95,6 +97,68 @@ TEST(HttpServer, TakesABodyInChunksAndSeveralRequestsOnOneConnection) {
                                  "GET /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(answer, HasSubstr("POST /a   abcde"));
   EXPECT_TRUE(answer.ends_with("GET /b   ")) << answer;
+}
+
+// What hides in the body of a request, or behind it, is no request of its own.
+constexpr char kHidden[] = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
+
+TEST(HttpServer, RefusesAHeadThatLeavesItOpenWhereTheBodyEnds) {
+  std::atomic<int> calls = 0;
+  const auto server = Start({}, [&](const HttpRequest& request) {
+    ++calls;
+    return Echo(request);
+  });
+  const std::string chunks = "5\r\nhello\r\n0\r\n\r\n";
+  const std::string length = "Content-Length: 5\r\n";
+  const std::string encoding = "Transfer-Encoding: chunked\r\n";
+  const std::vector<std::pair<std::string, std::string>> heads = {
+      {length + "Content-Length: 44\r\n", "hello"},
+      {"Content-Length: 44\r\n" + length, "hello"},
+      {length + "X: y\r\n" + length, "hello"},
+      {length + "content-length: 0\r\n", "hello"},
+      {length + encoding, chunks},
+      {encoding + length, chunks},
+      {encoding + encoding, chunks},
+      {"Content-Length: 5, 5\r\n", "hello"},
+      {"Content-Length: +5\r\n", "hello"},
+      {"Content-Length: 5x\r\n", "hello"},
+      {"Content-Length: 0x5\r\n", "hello"},
+      {"Content-Length: -1\r\n", "hello"},
+      {"Content-Length: \r\n", "hello"},
+      {"Content-Length: 5 5\r\n", "hello"},
+      // (What the library sees in these is another header.)
+      {"Content-Length:\r\n 5\r\n", "hello"},
+      {"Content-Length: 5\r\n\t0\r\n", "hello"},
+      {"Content-Length : 5\r\n", "hello"},
+      {"X: y\r\n Content-Length: 5\r\n", "hello"},
+      {"X: y\rContent-Length: 5\r\n", "hello"},
+      {"Transfer-Encoding:\r\n chunked\r\n", chunks},
+      {"Transfer-Encoding : chunked\r\n", chunks},
+      {"Transfer-Encoding: gzip, chunked\r\n", chunks},
+      {"Transfer-Encoding: xchunked\r\n", chunks},
+      {"Transfer-Encoding: identity\r\n" + encoding, chunks},
+      {"Transfer-Encoding: identity\r\n", "hello"},
+  };
+  for (const char* method : {"POST", "GET", "PUT"}) {
+    for (const auto& [headers, body] : heads) {
+      const std::string answer =
+          Ask(*server, std::string(method) + " /predict HTTP/1.1\r\nHost: a\r\n" + headers +
+                           "\r\n" + body + kHidden);
+      EXPECT_THAT(answer, StartsWith("HTTP/1.1 400 ")) << method << "\n" << headers;
+      EXPECT_THAT(answer, HasSubstr("Connection: close")) << headers;
+      EXPECT_EQ(answer.find("hidden"), std::string::npos) << method << "\n" << headers << answer;
+    }
+  }
+  EXPECT_THAT(Ask(*server, "POST / HTTP/1.0\r\nHost: a\r\n" + encoding + "\r\n" + chunks),
+              HasSubstr("HTTP/1.0 has no Transfer-Encoding"));
+  EXPECT_THAT(
+      Ask(*server, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999999\r\n\r\n"),
+      StartsWith("HTTP/1.1 413 "));
+  EXPECT_EQ(calls, 0);
+  EXPECT_THAT(Ask(*server, "POST / HTTP/1.1\r\nHost: a\r\n" + length + length + "\r\nhello"),
+              HasSubstr("{\"error\":\"Content-Length is given twice\"}"));
+  EXPECT_THAT(Ask(*server, "POST / HTTP/1.1\r\nHost: a\r\n" + length + encoding + "\r\n"),
+              HasSubstr("{\"error\":\"Content-Length stands beside Transfer-Encoding\"}"));
 }
 
 TEST(HttpServer, HandsOverTheParametersOfTheQueryDecoded) {
