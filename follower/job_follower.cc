@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.h"
 #include "follower/checkpoint_reader.h"
 #include "follower/feed_reader.h"
 #include "follower/job_model.h"
 #include "job/kafka_options.h"
 #include "kafka/admin.h"
 #include "kafka/timeouts.h"
+#include "predictor/model_age.h"
 
 namespace millrace {
 namespace {
@@ -224,9 +224,8 @@ void JobFollower::Note(const Status& why) {
   } else if (why.ok()) {
     spdlog::info("newer weights can be had again");
   } else {
-    const int64_t age_ms = NowMs() - last->model().description.created_ms();
-    spdlog::warn("the last weights, {:.0f} s old, predict: {}", static_cast<double>(age_ms) / 1000,
-                 text);
+    spdlog::warn("the last weights, {:.0f} s old, predict: {}",
+                 AgeSeconds(last->model().description), text);
   }
 }
 

@@ -10,11 +10,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/printable.h"
 #include "features/number.h"
 #include "formats/json_fields.h"
 #include "predictor/contributions.h"
+#include "predictor/model_age.h"
 #include "predictor/prediction_text.h"
 #include "predictor/row_scorer.h"
 
@@ -332,9 +332,8 @@ HttpResponse PredictionService::DescribeModel() const {
   if (!google::protobuf::util::MessageToJsonString(description, &text, options).ok()) {
     return Error(500, "the model's description has no form in JSON");
   }
-  const double age = static_cast<double>(NowMs() - description.created_ms()) / 1000;
   HttpResponse response;
-  response.body = absl::StrCat("{\"age_seconds\":", age,
+  response.body = absl::StrCat("{\"age_seconds\":", AgeSeconds(description),
                                ",\"newer_model_error\":", newer.ok() ? "null" : Json(TextOf(newer)),
                                models_.MoreJson(), ",\"model\":", text, "}\n");
   return response;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "predictor/model_folder.h"
 #include "predictor/row_scorer.h"
 #include "tests/exports/small_models.h"
@@ -206,6 +209,16 @@ TEST_F(PredictionServiceTest, TellsOfItsModel) {
   EXPECT_GT(told["age_seconds"].get<double>(), 1e9);
   EXPECT_TRUE(told["newer_model_error"].is_null());
   EXPECT_EQ(told["model"]["snapshot"], "0");
+}
+
+TEST_F(PredictionServiceTest, AModelOfTheFutureIsZeroSecondsOld) {
+  for (const int64_t created_ms : {NowMs() + 60'000, std::numeric_limits<int64_t>::max()}) {
+    model_.description.set_created_ms(created_ms);
+    ASSERT_TRUE(Write(folder_ / "model", model_).ok());
+    ASSERT_TRUE(models_->Refresh().ok());
+    const json told = json::parse(service_->Answer({.method = "GET", .path = "/model"}).body);
+    EXPECT_EQ(told["age_seconds"].get<double>(), 0);
+  }
 }
 
 TEST_F(PredictionServiceTest, AnUnknownQueryParameterIsAnErrorThatNamesTheKnownOne) {
