@@ -13,7 +13,8 @@ struct FileChecksum {
   uint32_t crc32c = 0;
 };
 
-// Reads the whole file. DataLoss, with its path and the reason, when it cannot be read.
+// Reads the whole file. DataLoss, with its path and the reason, when it cannot be read, or is no
+// regular file.
 StatusOr<FileChecksum> ChecksumOfFile(const std::string& path);
 
 }  // namespace millrace

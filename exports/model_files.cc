@@ -7,7 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
 #include "base/file_checksum.h"
-#include "base/whole_file.h"
+#include "base/regular_file.h"
 #include "exports/dense_model.h"
 #include "exports/model_shape.h"
 
@@ -38,7 +38,7 @@ StatusOr<std::string> ToJson(const std::string& path, const google::protobuf::Me
 }
 
 StatusOr<std::string> ReadText(const std::string& path) {
-  StatusOr<std::string> text = ReadWholeFile(path, kMostJsonBytes);
+  StatusOr<std::string> text = ReadRegularFile(path, kMostJsonBytes);
   const std::string why(text.status().message());
   if (absl::IsNotFound(text.status())) return absl::NotFoundError(path + ": " + why);
   if (absl::IsOutOfRange(text.status())) return DamagedModel(path + ": it is larger than 256 MiB");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/regular_file.h"
 
 namespace millrace {
 namespace {
@@ -69,9 +70,9 @@ StatusOr<NpyReader> NpyReader::Open(const std::string& path, std::string_view ty
   const auto wrong = [&path](const std::string& what) {
     return absl::DataLossError(path + ": " + what);
   };
-  File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return wrong(std::strerror(errno));
-  NpyReader reader(path, std::move(file));
+  StatusOr<File> file = OpenRegularFile(path);
+  if (!file.ok()) return wrong(std::string(file.status().message()));
+  NpyReader reader(path, *std::move(file));
   std::string start(10, '\0');
   MILLRACE_RETURN_IF_ERROR(reader.ReadBytes(start));
   if (!start.starts_with(std::string("\x93NUMPY\x01", 7))) {

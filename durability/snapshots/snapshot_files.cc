@@ -16,8 +16,8 @@
 #include "base/file_checksum.h"
 #include "base/file_error.h"
 #include "base/private_file.h"
+#include "base/regular_file.h"
 #include "base/replace_folder.h"
-#include "base/whole_file.h"
 
 namespace millrace {
 namespace {
@@ -36,7 +36,7 @@ Status Damaged(const std::string& path, const std::string& what) {
 }
 
 StatusOr<std::string> ReadText(const std::string& path) {
-  StatusOr<std::string> text = ReadWholeFile(path, kMostJsonBytes);
+  StatusOr<std::string> text = ReadRegularFile(path, kMostJsonBytes);
   const std::string why(text.status().message());
   if (absl::IsNotFound(text.status())) return absl::NotFoundError(path + ": " + why);
   if (absl::IsOutOfRange(text.status())) {

@@ -248,6 +248,14 @@ class Flags(PredictorTest):
         self.assert_error(1, "nothing.csv", "--model", MODEL, "--input", "nothing.csv", "--output", "out")
         self.assert_error(1, "cannot read nothing", "--model", MODEL, "--token-file", "nothing")
 
+    def test_in_whose_place_a_pipe_is_are_errors(self):
+        for name in ("model.json", "weights.npy"):
+            model = self.folder / f"model-{name}"
+            shutil.copytree(MODEL, model)
+            (model / name).unlink()
+            os.mkfifo(model / name)
+            self.assert_error(1, f"{model / name}: it is a pipe, and no regular file", "--model", model)
+
 
 class Jobs(PredictorTest):
     def test_whose_kafka_does_not_answer_are_waited_for_as_long_as_told(self):

@@ -310,6 +310,19 @@ TEST(ModelFiles, ThatAreNotThereAreNotFound) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("no model in " + folder / "model"));
 }
 
+TEST(ModelFiles, InWhosePlaceAPipeIsAreRefusedWithoutWaitingForItsWriter) {
+  for (const char* file : {kDescriptionFile, kWeightsFile}) {
+    const TemporaryFolder folder;
+    ASSERT_TRUE(Write(folder / "model", Example()).ok());
+    const std::string path = folder / "model/" + file;
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), S_IRUSR | S_IWUSR), 0);
+    const Status status = ReadModel(folder / "model").status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path + ": it is a pipe, and no regular"));
+  }
+}
+
 // Whoever writes a description can give it a checksum, too.
 void ExpectRefused(const std::function<void(const std::string& folder, ModelDescription&)>& change,
                    const std::string& file, const std::string& why) {
