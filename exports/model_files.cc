@@ -7,8 +7,10 @@
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
 #include "base/file_checksum.h"
+#include "base/printable.h"
 #include "base/regular_file.h"
 #include "exports/dense_model.h"
+#include "exports/known_members.h"
 #include "exports/model_shape.h"
 
 namespace millrace {
@@ -53,6 +55,20 @@ StatusOr<uint32_t> ChecksumOf(const std::string& path, std::string_view text) {
   return Crc32c(text.substr(0, end));
 }
 
+// A later version may write members that this one does not know (docs/model-format.md). In the
+// place of a value that is not known there would be the default, which is another model.
+Status CheckMembersOf(const std::string& path, const std::string& text,
+                      const ModelDescription& description) {
+  const bool is_ours = description.millrace() == MILLRACE_VERSION;
+  KnownMembers known{.ignores_unknown = !is_ours};
+  if (!is_ours) known.unread = {"training", "progressive", "window"};
+  Status checked = CheckMembers(text, *ModelDescription::descriptor(), known);
+  if (checked.ok()) return checked;
+  return absl::DataLossError(path + ": " + std::string(checked.message()) +
+                             ". Correct it, or use the version of Millrace that wrote it (" +
+                             Printable(description.millrace(), 100) + ")");
+}
+
 StatusOr<ModelDescription> Parse(const std::string& path, const std::string& text) {
   ModelDescription description;
   google::protobuf::util::JsonParseOptions options;
@@ -68,6 +84,7 @@ StatusOr<ModelDescription> Parse(const std::string& path, const std::string& tex
   if (checksum != description.crc32c()) {
     return DamagedModel(path + ": its own CRC-32C is wrong: it was changed after it was written");
   }
+  MILLRACE_RETURN_IF_ERROR(CheckMembersOf(path, text, description));
   const Status valid = CheckDescription(description);
   if (!valid.ok()) return DamagedModel(path + ": " + std::string(valid.message()));
   return description;

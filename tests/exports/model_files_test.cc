@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/crc32c.h"
 #include "base/write_lock.h"
 #include "exports/model_reader.h"
 #include "exports/model_writer.h"
@@ -321,6 +322,60 @@ TEST(ModelFiles, InWhosePlaceAPipeIsAreRefusedWithoutWaitingForItsWriter) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(path + ": it is a pipe, and no regular"));
   }
+}
+
+// Reads a model whose description somebody has edited, and given its checksum.
+Status ReadEdited(const std::string& before, const std::string& after,
+                  const std::string& version = "") {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(Write(folder / "model", Example()).ok());
+  const std::string path = folder / "model/model.json";
+  std::string text = TextOfFile(path);
+  const auto replace = [&text](const std::string& old, const std::string& now) {
+    ASSERT_NE(text.find(old), std::string::npos) << old;
+    text.replace(text.find(old), old.size(), now);
+  };
+  replace(before, after);
+  if (!version.empty()) replace("\"millrace\": \"", "\"millrace\": \"" + version);
+  text.resize(text.rfind("\"crc32c\":"));
+  text += "\"crc32c\": " + std::to_string(Crc32c(text)) + "}";
+  std::ofstream(path) << text;
+  return ReadModel(folder / "model").status();
+}
+
+constexpr char kKind[] = "\"kind\": \"FACTORIZATION_MACHINE\"";
+constexpr char kLater[] = "9.";  // before the version that wrote it
+
+TEST(ModelFiles, WithAValueThatIsNotKnownAreRefusedWithThoseThatAre) {
+  for (const char* version : {"", kLater}) {
+    const Status status = ReadEdited(kKind, R"("kind": "NETWORKX")", version);
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(
+        std::string(status.message()),
+        HasSubstr("/model.json: its member shape.kind is 'NETWORKX', which is no value that "
+                  "this program knows: LINEAR, FACTORIZATION_MACHINE, DEEP_FM, NETWORK. "));
+  }
+  EXPECT_THAT(std::string(ReadEdited(kKind, "\"kind\": 7").message()),
+              HasSubstr("shape.kind is '7', which"));
+  EXPECT_TRUE(ReadEdited(kKind, "\"kind\": 1").ok());
+  EXPECT_TRUE(ReadEdited("\"row_width\"", "\"rowWidth\"").ok());  // as protobuf's JSON may have it
+}
+
+TEST(ModelFiles, WithAMemberThatIsNotKnownAreRefusedUnlessALaterVersionWroteThem) {
+  const auto why = [](const Status& status) {
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(
+      why(ReadEdited("\"scaled\": ", "\"scalled\": ")),
+      HasSubstr("it has a member 'scalled' in shape that this program does not know; did you "
+                "mean scaled?"));
+  EXPECT_THAT(why(ReadEdited("\"job\": ", "\"\u00e9\": {\"a\": [1]}, \"job\": ")),
+              HasSubstr("it knows format, millrace, job, "));
+  EXPECT_TRUE(ReadEdited("\"job\": ", "\"colour\": {\"a\": [1]}, \"job\": ", kLater).ok());
+  const std::string step = "\"training\": {\"optimizer\": {\"kind\": \"NEWTON\"}}, \"job\": ";
+  EXPECT_TRUE(ReadEdited("\"job\": ", step, kLater).ok());
+  EXPECT_THAT(why(ReadEdited("\"job\": ", step)), HasSubstr("training"));
 }
 
 // Whoever writes a description can give it a checksum, too.
