@@ -256,6 +256,17 @@ class Flags(PredictorTest):
             os.mkfifo(model / name)
             self.assert_error(1, f"{model / name}: it is a pipe, and no regular file", "--model", model)
 
+    def test_are_errors_where_rows_come_from_or_go_to_a_stream_that_is_closed(self):
+        words = [PREDICTOR, "--model", MODEL, "--input", self.write(ROWS), "--output"]
+        closed = [([*words, "-"], 1, "standard output"),
+                  ([PREDICTOR, "--model", MODEL, "--input", "-", "--output", "out.csv"], 0, "standard input")]
+        for command, fd, name in closed:
+            result = subprocess.run(list(map(str, command)), cwd=self.folder, stderr=subprocess.PIPE, text=True,
+                                    timeout=60, check=False, preexec_fn=lambda fd=fd: os.close(fd))
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(name, result.stderr)
+        self.assertFalse((self.folder / "out.csv").exists())
+
 
 class Jobs(PredictorTest):
     def test_whose_kafka_does_not_answer_are_waited_for_as_long_as_told(self):

@@ -426,6 +426,26 @@ class Programs(unittest.TestCase):
                 process.send_signal(sig)
                 self.assertEqual(process.wait(timeout=60), 130)
 
+    def test_no_file_takes_the_place_of_a_standard_stream_that_is_closed(self):
+        label = ["--label", "x", "--classes", "a,b", "--numeric", "y"]
+        for program, words in (("ServerApp", []), ("WorkerApp", []), ("Watch", []),
+                               ("CsvProducer", ["--input", self.csv("x,y\na,1\nb,2\n"), *label]),
+                               ("TopicSource", ["--topic", "rows", *label]),
+                               ("MasterApp", ["--input", self.csv("x,y\na,1\nb,2\n")]),
+                               ("Predictor", ["--follow", "--listen", "127.0.0.1:0"])):  # fmt: skip
+            with self.subTest(program):
+                process = subprocess.Popen([PROGRAMS / program, *map(str, words), "--brokers", self.nobody],
+                                           cwd=self.folder, preexec_fn=lambda: os.closerange(0, 3))
+                self.addCleanup(process.wait)
+                self.addCleanup(process.kill)
+                while not catches_interrupts(process):
+                    self.assertIsNone(process.poll())
+                    time.sleep(0.05)
+                self.assertEqual([os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in range(3)],
+                                 ["/dev/null"] * 3)
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(process.wait(timeout=20), 130)
+
     def assert_one_signal_ends(self, words, is_ready, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
         process = subprocess.Popen([*map(str, words)], cwd=self.folder, stdout=stdout, stderr=stderr)
         self.addCleanup(process.wait)
