@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/error_marks.h"
 #include "job/kafka_options.h"
 #include "kafka/consumer.h"
 #include "kafka/read_partition.h"
@@ -116,7 +117,17 @@ Status SourceLog::WriteAll(const SourceBatch::Transaction& transaction) {
 }
 
 Status SourceLog::Write(const SourceBatch::Transaction& transaction) {
-  return AbortedIfReplaceable(WriteAll(transaction));
+  const Status done = WriteAll(transaction);
+  if (!IsFenced(done)) return AbortedIfReplaceable(done);
+  return WithText(
+      done, absl::StrCat(
+                "another TopicSource of this job has taken over (both have the transactional id ",
+                transactional_id_,
+                "), or a transaction took longer than transaction.timeout.ms; this one ends. No "
+                "row is lost or doubled: who writes now goes on after the last row that Kafka "
+                "has. Leave the job to it, or give this one another --job; if no other one runs, "
+                "start this one again. Kafka's reason: ",
+                done.message()));
 }
 
 }  // namespace millrace

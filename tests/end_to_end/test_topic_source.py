@@ -290,6 +290,8 @@ class Records(OnABroker):
         self.until_rows(job, 3)
         job.processes["producer"].send_signal(signal.SIGCONT)
         self.assertEqual(job.wait("producer"), 4, job.log("producer"))
+        last = job.log("producer").strip().splitlines()[-1]
+        self.assertRegex(last, f"another TopicSource of this job has taken over .*{job.name}-source.*another --job")
         job.kill("second", signal.SIGTERM)
         self.assertIn("holds 3 rows, 1 of them from this run", job.log("second"))
 
