@@ -11,7 +11,9 @@ newest_python_debs=(
   "python$newest_python_version-dev" "libpython$newest_python_version-dev"
   libc6 libstdc++6 libgcc-s1 libexpat1 libssl3t64 zlib1g libffi8 liblzma5 libbz2-1.0)
 newest_python_pip='pip==26.3'
-newest_python_set='numpy==2.5.5 pandas==3.1.1 python-dateutil==4.0.0 tzdata==2026.6 scipy==1.18.1 scikit-learn==1.9.1 joblib==1.6.0 threadpoolctl==3.8.0 scikit-build-core==1.1.2 packaging==26.4 pathspec==1.1.1 nanobind==2.15.0'
+newest_python_set='numpy==2.5.5 pandas==3.1.1 python-dateutil==4.0.0 tzdata==2026.6 scipy==1.18.1 scikit-learn==1.9.1 joblib==1.6.0 threadpoolctl==3.8.0'
+# What pip builds the package with, in an environment of its own (build isolation), as users have it.
+newest_python_build_set='scikit-build-core==1.1.2 packaging==26.4 pathspec==1.1.1 nanobind==2.15.0'
 
 # get_debs FOLDER PACKAGE...: unpacks the newest versions of these there. Fails where this machine
 # knows no Debian archive that has them.
@@ -65,10 +67,11 @@ newest_python_package() {
     printf '%s %s\n' "$newest_python_version" "$newest_python_set" >"$folder/.have"
   fi
   ! command -v ccache >/dev/null || launcher=(CMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  tr ' ' '\n' <<<"$newest_python_build_set" >"$folder/build-constraints.txt"
   # (Most of it was compiled for the other Python, in build/python. With a name of as many folders
   # ccache sees that.)
   env "${launcher[@]}" CCACHE_BASEDIR="$root" CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" \
-    "$newest_python" -m pip install -q --no-build-isolation --no-deps \
+    "$newest_python" -m pip install -q --no-deps --build-constraint "$folder/build-constraints.txt" \
     -C "build-dir=$root/build/python-newest-cmake" "$root/python" >>"$log" 2>&1 ||
     die "pip could not install python/ for Python $newest_python_version; see build/python-newest.log"
   say "installed the Python package for Python $newest_python_version in $((($(now_ms) - began + 500) / 1000)) s"
