@@ -10,6 +10,7 @@
 #include "follower/job_model.h"
 #include "job/kafka_options.h"
 #include "kafka/admin.h"
+#include "kafka/brokers_text.h"
 #include "kafka/timeouts.h"
 #include "predictor/model_age.h"
 
@@ -34,7 +35,8 @@ constexpr seconds kSilence(30);
 JobFollower::JobFollower(const JobConfig& config, CheckFoundJob check)
     : config_(config),
       check_(std::move(check)),
-      newer_(absl::UnavailableError("Kafka at " + config.brokers() + " has not answered yet")) {}
+      newer_(absl::UnavailableError("Kafka at " + BrokersText(config.brokers()) +
+                                    " has not answered yet")) {}
 
 std::unique_ptr<JobFollower> JobFollower::Start(const JobConfig& config, CheckFoundJob check) {
   std::unique_ptr<JobFollower> follower(new JobFollower(config, std::move(check)));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kafka/brokers_text.h"
 #include "kafka/client_config.h"
 #include "kafka/client_log.h"
 #include "kafka/rdkafka_handles.h"
@@ -78,7 +79,8 @@ Status LibrdkafkaAdmin::WaitForBroker(const std::function<bool()>& cancelled) {
   const std::chrono::duration<double> limit(kafka_.broker_timeout_s);
   for (;;) {
     if (cancelled && cancelled()) {
-      return absl::CancelledError(absl::StrCat("stopped waiting for Kafka at ", kafka_.brokers));
+      return absl::CancelledError(
+          absl::StrCat("stopped waiting for Kafka at ", BrokersText(kafka_.brokers)));
     }
     const rd_kafka_metadata_t* raw = nullptr;
     const rd_kafka_resp_err_t error = rd_kafka_metadata(client_.get(), 0, nullptr, &raw, 100);
@@ -89,12 +91,12 @@ Status LibrdkafkaAdmin::WaitForBroker(const std::function<bool()>& cancelled) {
     if (limit.count() > 0 && now - began >= limit) {
       return absl::DeadlineExceededError(
           absl::StrFormat("no Kafka broker answered at %s for %.0f s (--broker-timeout)",
-                          kafka_.brokers, limit.count()));
+                          BrokersText(kafka_.brokers), limit.count()));
     }
     if (now >= next_line) {
       const std::chrono::duration<double> waited = now - began;
-      std::fprintf(stderr, "waiting for Kafka at %s (%.0f s) ...\n", kafka_.brokers.c_str(),
-                   waited.count());
+      std::fprintf(stderr, "waiting for Kafka at %s for %.0f s ...\n",
+                   BrokersText(kafka_.brokers).c_str(), waited.count());
       next_line += kBetweenLines;
     }
     // Some errors come at once (a name that nobody resolves).

@@ -273,8 +273,7 @@ std::string StateText(const JobState& state) {
 JobState WithoutKafka(JobState state, const std::string& brokers, double seconds) {
   if (state.kind == JobState::Kind::kEnded) return state;
   state.kind = JobState::Kind::kWaiting;
-  state.reason =
-      absl::StrCat("for Kafka at ", brokers, " (no answer for ", ClockTime(seconds), ")");
+  state.reason = absl::StrCat("for Kafka at ", brokers, ": no answer for ", ClockTime(seconds));
   return state;
 }
 

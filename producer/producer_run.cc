@@ -20,6 +20,7 @@
 #include "formats/reject_file.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
+#include "kafka/brokers_text.h"
 #include "kafka/options.h"
 #include "metrics/job_warnings.h"
 #include "producer/bin_search.h"
@@ -210,8 +211,9 @@ Status KafkaRun::WhileAway(const std::string& what, const std::function<Status()
     if (kafka_.broker_timeout_s > 0 && waited.count() > kafka_.broker_timeout_s) return status;
     if (now >= next_report) {
       next_report = now + DeliveryWatch::kReportEvery;
-      display_.Warn(absl::StrCat("waiting for Kafka at ", kafka_.brokers, " to ", what, " (",
-                                 static_cast<int64_t>(waited.count()), " s): ", status.message()));
+      display_.Warn(absl::StrCat("waiting for Kafka at ", BrokersText(kafka_.brokers), " to ", what,
+                                 " (", static_cast<int64_t>(waited.count()),
+                                 " s): ", status.message()));
     }
     std::this_thread::sleep_for(milliseconds(200));
   }
@@ -420,14 +422,15 @@ Status KafkaRun::Tick() {
   const auto now = steady_clock::now();
   const uint64_t outstanding = sender_->outstanding();
   if (const auto stalled = watch_.Observe(now, counts_.records_sent - outstanding, outstanding)) {
-    display_.Warn(absl::StrCat("waiting for Kafka at ", kafka_.brokers, ": ",
+    display_.Warn(absl::StrCat("waiting for Kafka at ", BrokersText(kafka_.brokers), ": ",
                                GroupedNumber(outstanding), " records are not confirmed (",
                                stalled->count(), " s)"));
   }
   const std::chrono::duration<double> stalled = watch_.stalled();
   if (kafka_.broker_timeout_s > 0 && stalled.count() > kafka_.broker_timeout_s) {
     return absl::UnavailableError(absl::StrCat(
-        "no broker at ", kafka_.brokers, " confirmed a record for ", kafka_.broker_timeout_s,
+        "no broker at ", BrokersText(kafka_.brokers), " confirmed a record for ",
+        kafka_.broker_timeout_s,
         " s (--broker-timeout); check the brokers, then start the producer again: it continues "
         "after the last row that Kafka has"));
   }

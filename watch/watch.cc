@@ -18,6 +18,7 @@
 #include "base/file_error.h"
 #include "base/interruptible_output.h"
 #include "base/private_file.h"
+#include "kafka/brokers_text.h"
 #include "kafka/consumer.h"
 #include "kafka/wakeup.h"
 #include "metrics/evaluation_csv.h"
@@ -162,7 +163,7 @@ class Watcher {
         told = now;
         std::fprintf(stderr, "waiting for %s (%.0f s)\n",
                      unknown ? ("topic " + topic_ + ", which the job's programs create").c_str()
-                             : ("Kafka at " + options_.kafka.brokers).c_str(),
+                             : ("Kafka at " + BrokersText(options_.kafka.brokers)).c_str(),
                      waited.count());
       }
       wakeup_.WaitFor(kDrawEvery);
@@ -200,8 +201,8 @@ class Watcher {
   }
 
   Status NoAnswer(const Status& status) const {
-    return Status(status.code(), "no answer from Kafka at " + options_.kafka.brokers + ": " +
-                                     std::string(status.message()));
+    return Status(status.code(), "no answer from Kafka at " + BrokersText(options_.kafka.brokers) +
+                                     ": " + std::string(status.message()));
   }
 
   // In seconds.
@@ -247,8 +248,9 @@ class Watcher {
   JobState State() const {
     const int64_t silent_ms = static_cast<int64_t>(SilentSeconds() * 1000);
     JobState state = ComputeJobState(job_, live_ ? job_.last_timestamp_ms() + silent_ms : NowMs());
-    return away_since_ ? WithoutKafka(std::move(state), options_.kafka.brokers, AwaySeconds())
-                       : state;
+    return away_since_
+               ? WithoutKafka(std::move(state), BrokersText(options_.kafka.brokers), AwaySeconds())
+               : state;
   }
 
   ScreenOptions Screen() const {

@@ -275,7 +275,7 @@ class Jobs(PredictorTest):
             nobody = f"127.0.0.1:{listener.getsockname()[1]}"
             result = run("--follow", "--brokers", nobody, "--broker-timeout", "1", "--listen", "127.0.0.1:0")
         self.assertEqual(result.returncode, 1)
-        self.assertIn(f"no Kafka broker answered at {nobody} for 1 s (--broker-timeout)", result.stderr)
+        self.assertIn(f"no Kafka broker answered at {nobody} (--brokers) for 1 s (--broker-timeout)", result.stderr)
 
     def test_that_are_waited_for_can_be_waited_for_no_longer(self):
         with contextlib.closing(socket.socket()) as listener:

@@ -413,7 +413,17 @@ class Programs(unittest.TestCase):
                        run("ServerApp", "--brokers", self.nobody, "--broker-timeout", "1"),
                        run("WorkerApp", "--brokers", self.nobody, "--broker-timeout", "1")):
             self.assertEqual(result.returncode, 1, result.stderr)
-            self.assertIn(f"no Kafka broker answered at {self.nobody} for 1 s", result.stderr)
+            self.assertIn(f"no Kafka broker answered at {self.nobody} (--brokers) for 1 s", result.stderr)
+
+    def test_who_waits_for_a_broker_names_the_flag_that_says_where_it_is(self):
+        for program in ("ServerApp", "WorkerApp"):
+            process = subprocess.Popen([PROGRAMS / program, "--brokers", self.nobody], stderr=subprocess.PIPE,
+                                       text=True)
+            self.addCleanup(process.stderr.close)
+            self.addCleanup(process.kill)
+            while "waiting" not in (line := process.stderr.readline()):
+                self.assertTrue(line)
+            self.assertIn(f"waiting for Kafka at {self.nobody} (--brokers) for 5 s", line)
 
     def test_a_signal_ends_the_wait_for_a_broker(self):
         for program in ("ServerApp", "WorkerApp"):

@@ -1388,7 +1388,7 @@ class Watching(OnABroker):
         job.start().feed(0.3)
         job.wait_for_log("watch", "waiting for rows: ")
         self.broker.stop()
-        job.wait_for_log("watch", f"waiting for Kafka at {self.broker.address} (no answer for ")
+        job.wait_for_log("watch", f"waiting for Kafka at {self.broker.address} (--brokers): no answer for ")
         time.sleep(6)
         self.assertNotIn("stalled", job.log("watch"))
         self.broker.start()

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "kafka/admin.h"
+#include "kafka/brokers_text.h"
 #include "tests/kafka/mock_cluster.h"
 
 namespace millrace {
@@ -87,6 +88,11 @@ TEST(Outage, WaitingForABrokerEndsWhenTheUserWantsToStop) {
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
 }
 
+TEST(Outage, IsToldWithTheFlagThatSaysWhereKafkaIs) {
+  EXPECT_EQ(BrokersText("localhost:9092"), "localhost:9092 (the default of --brokers)");
+  EXPECT_EQ(BrokersText("a:1,b:2"), "a:1,b:2 (--brokers)");
+}
+
 TEST(Outage, WaitingForABrokerTellsItEveryFiveSeconds) {
   KafkaOptions kafka;
   kafka.brokers = "127.0.0.1:1";
@@ -100,7 +106,8 @@ TEST(Outage, WaitingForABrokerTellsItEveryFiveSeconds) {
       (*admin)->WaitForBroker([&] { return waited() > seconds(5) && ++late > 1; });
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
   const std::string lines = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(lines, testing::ContainsRegex("waiting for Kafka at 127.0.0.1:1 .[0-9]+ s. ...\n"));
+  EXPECT_THAT(lines, testing::ContainsRegex(
+                         "waiting for Kafka at 127.0.0.1:1 .--brokers. for [0-9]+ s ...\n"));
   size_t told = 0;
   for (size_t at = 0; (at = lines.find("waiting for Kafka", at)) != std::string::npos; ++at) ++told;
   EXPECT_LE(told, waited() / seconds(5)) << lines;

@@ -236,7 +236,7 @@ TEST(JobState, WithoutKafkaNothingIsSaidOfThePrograms) {
   const JobState stalled = ComputeJobState(SomeJob(), 3'610'000);
   const JobState state = WithoutKafka(stalled, "localhost:9092", 12);
   EXPECT_EQ(state.kind, Kind::kWaiting);
-  EXPECT_EQ(StateText(state), "waiting for Kafka at localhost:9092 (no answer for 0:12)");
+  EXPECT_EQ(StateText(state), "waiting for Kafka at localhost:9092: no answer for 0:12");
   JobState ended;
   ended.kind = Kind::kEnded;
   EXPECT_EQ(WithoutKafka(ended, "localhost:9092", 12).kind, Kind::kEnded);

@@ -162,8 +162,9 @@ TEST(Screen, TellsNoSpeedAfterAnOutageUntilItIsKnownAgain) {
 
 TEST(Screen, SaysThatItCannotReachKafkaBeforeThereIsAnything) {
   ScreenOptions options = Options(80);
-  options.state = WithoutKafka(ComputeJobState(JobProgress(), 1'000), "localhost:9092", 12);
-  const char* const reason = "waiting for Kafka at localhost:9092 (no answer for 0:12)";
+  options.state =
+      WithoutKafka(ComputeJobState(JobProgress(), 1'000), "localhost:9092 (--brokers)", 12);
+  const char* const reason = "waiting for Kafka at localhost:9092 (--brokers): no answer for 0:12";
   EXPECT_THAT(Text(RenderScreen(JobProgress(), options)),
               AllOf(HasSubstr(reason), Not(HasSubstr("first figures"))));
   EXPECT_EQ(PlainLine(JobProgress(), options.state, 12), reason);
