@@ -130,7 +130,8 @@ int main(int argc, char** argv) {
       ->group("Stream");
   app.add_flag("--features-only", own.options.features_only,
                "Publish the job's features and end without sending a row: servers and\n"
-               "workers can join before the stream begins")
+               "workers can join before the stream begins. Its rows are dealt in turns of\n"
+               "one, since they may come slowly, unless --rows-per-turn is given")
       ->group("Stream");
   return millrace::RunProgram(app, "CsvProducer", argc, argv,
                               [&] { return millrace::Run(flags, own); });

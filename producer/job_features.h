@@ -37,7 +37,7 @@ FeatureSpec WithoutLabel(FeatureSpec spec);
 // stream, so turns are long where rows come as fast as they are taken. Where they come at a rate, a
 // turn lasts a tenth of a second and has no more rows than the default batch, since a round of all
 // workers waits for all turns of it. Where nobody knows how fast they come, since the input is a
-// pipe or a file that is followed, it is one row.
+// pipe or a file that is followed, or only features are published, it is one row.
 uint32_t RowsPerTurnOf(const Producer& settings, bool is_live);
 
 // The same, but the job keeps what it has published, unless another number is given: publishing

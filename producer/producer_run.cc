@@ -323,7 +323,9 @@ Status KafkaRun::AgreeOnFeatures() {
       SetBinEdges(input(), scan_options_, can_read_again_, published ? &published->spec() : nullptr,
                   stop_, display_, spec_);
   if (!edges.ok()) return AsInputError(edges);
-  MILLRACE_ASSIGN_OR_RETURN(rows_per_turn_, AgreeOnTurns(config_.producer(), is_live(), published));
+  // Of features alone nobody knows who sends the rows, and how fast.
+  MILLRACE_ASSIGN_OR_RETURN(
+      rows_per_turn_, AgreeOnTurns(config_.producer(), is_live() || features_only_, published));
   // If the published ones are of other bins, PublishFeatures says so.
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features,
                             FeaturesOf(config_, spec_, rows_per_turn_, published));

@@ -34,6 +34,7 @@
 #include "producer/source_reader.h"
 #include "producer/source_summary.h"
 #include "producer/topic_classes.h"
+#include "producer/turn_watch.h"
 #include "producer/unusable_reasons.h"
 #include "topics/master_topics.h"
 #include "topics/topics.h"
@@ -151,6 +152,7 @@ class KafkaSource final : public SourceRun {
 
   SourceState written_;  // that of the last transaction
   uint64_t rows_of_run_ = 0;
+  TurnWatch turns_;
   int restarts_ = 0;
   Row row_;  // keeps its memory
   std::string key_;
@@ -564,6 +566,8 @@ void KafkaSource::ShowProgress(steady_clock::time_point now) {
   const ProducerProgress progress = Progress(false);
   display_.Show(now, progress, /*skipping=*/false);
   publisher_->Publish(now, progress);
+  const auto warning = turns_.Look(dealing_.rows_per_turn, rows_of_run_, now);
+  if (warning) display_.Warn(*warning);
 }
 
 void KafkaSource::WarnOfColumns() {

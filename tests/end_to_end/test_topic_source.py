@@ -122,6 +122,34 @@ class Rows(OnABroker):
         job.wait_for_rows(13)
         self.end_and_count(job, 13)
 
+    def test_that_come_one_by_one_are_learnt_from_at_once_in_a_bounded_job_whose_features_were_there(self):
+        topic = self.topic()
+        sample = self.path / "sample.csv"
+        sample.write_text("late,x\nno,1\nyes,2\n", encoding="utf-8")
+        job = self.job(topic, features=NUMBERS, training=["--consistency", "bounded:2"])
+        job.commands["features"] = [
+            topology.PROGRAMS / "CsvProducer", "--brokers", self.broker.address, "--job", job.name,
+            "--workers", str(job.workers), *NUMBERS, "--input", sample, "--features-only",
+        ]  # fmt: skip
+        job.start("features")
+        self.assertEqual(job.wait("features"), 0, job.log("features"))
+        self.assertIn("turns of 1 row;", job.log("features"))
+        job.start(*[name for name in job.commands if name != "features"])
+        # Each waits for the one before: in turns of more rows all of these are one worker's, whom
+        # the others hold back.
+        for rows in range(1, 13):
+            self.write(topic, ['{"x": 1, "late": "yes"}'])
+            job.wait_for_rows(rows)
+        self.end_and_count(job, 12)
+
+    def test_that_come_slowly_in_long_turns_are_warned_of(self):
+        topic = self.topic()
+        job = self.job(topic, ["--rows-per-turn", "256"], features=NUMBERS,
+                       training=["--consistency", "bounded:2"]).start()
+        self.write(topic, ['{"x": 1, "late": "yes"}'])
+        job.wait_for_log("producer", "each worker gets 256 rows at a time")
+        self.assertIn("with --rows-per-turn 1", job.log("producer"))
+
     def test_of_three_partitions_are_counted_once_when_the_source_is_killed(self):
         topic = self.topic(3)
         draw = random.Random(2)
