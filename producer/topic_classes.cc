@@ -22,8 +22,10 @@ constexpr char kGiveClasses[] = "; give the classes by --classes A,B,...";
 StatusOr<ClassScan> Finish(const std::string& topic, const ClassTally& tally, ClassScan found,
                            const UnusableReasons& unusable) {
   if (found.rows == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(topic, " has no records to find the classes in", kGiveClasses));
+    return absl::FailedPreconditionError(absl::StrCat(
+        topic, " has no records yet to find the classes in", kGiveClasses,
+        ", and TopicSource waits for the first record; or start it again when there are records of "
+        "every class, since rows of others go to dead-letter"));
   }
   if (found.malformed == found.rows) {
     return absl::FailedPreconditionError(unusable.Text(topic, found.rows));

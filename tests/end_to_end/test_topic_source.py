@@ -240,6 +240,19 @@ class Records(OnABroker):
         self.assertIn(f"there is no topic nowhere at {self.broker.address}: check --topic",
                       job.log("producer"))
 
+    def test_that_are_still_to_come_are_waited_for_if_the_classes_are_given(self):
+        topic = self.topic()
+        job = self.job(topic, features=NUMBERS[:4])
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 1)
+        self.assertIn(f"{topic} has no records yet to find the classes in; give the classes by "
+                      "--classes A,B,..., and TopicSource waits", job.said("producer"))
+        job.commands["producer"] += NUMBERS[4:]
+        job.start("producer")
+        job.wait_for_log("producer", "has been read to its end; waiting for further records")
+        self.write(topic, ['{"x": 1, "late": "no"}', '{"x": 2, "late": "yes"}'])
+        self.until_rows(job, 2)
+
     def test_none_of_which_is_a_row_are_told_with_what_is_to_be_checked(self):
         topic = self.topic()
         self.write(topic, ['{"x": 1, "lat": "no"}'] * 1000)
