@@ -81,7 +81,8 @@ Status ServerProcessor::Process(const GradientRecord& record, ServerOutput& outp
 Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
                                ServerOutput& output) {
   const Gradient::KindCase kind = message.kind_case();
-  if (kind == Gradient::kRequestSnapshot || kind == Gradient::kCancelSnapshot) {
+  if (kind == Gradient::kRequestSnapshot || kind == Gradient::kCancelSnapshot ||
+      kind == Gradient::kCutHere) {
     HandleRequest(message, output);
     return absl::OkStatus();
   }
@@ -281,9 +282,10 @@ Status ServerProcessor::HandleUpdate(WorkerId worker, Gradient::Update update,
     NoteMark(worker, update.mark());
     Hold(member, std::move(update));
     MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
-  } else if (cut_.HasReached(worker, clocks_.clock(worker))) {
+  } else if (cut_.HasReached(worker, clocks_.clock(worker)) || !member.held.empty()) {
+    // (Those that are held may be behind the cut of an older snapshot, which a newer one replaced.
+    // The cut of that may have been reached by those that were held.)
     Hold(member, std::move(update));
-    return absl::OkStatus();
   } else {
     MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, update, output));
   }
@@ -405,24 +407,36 @@ void ServerProcessor::HandleRequest(const Gradient& message, ServerOutput& outpu
   if (lost_) return;
   if (message.has_cancel_snapshot()) {
     const uint64_t id = message.cancel_snapshot().snapshot();
-    // (Whose cut the shard has left already may be whole all the same.)
+    // (Whose cut the shard has left already may be whole all the same, unless this says otherwise.)
     const std::optional<uint64_t> open = cut_.open();
     if (open && id >= *open) {
       snapshot_given_up_ = std::max(snapshot_given_up_, *open);
-    } else if (id > cut_.newest()) {
+    } else if (id > cut_.newest() || message.cancel_snapshot().incomplete()) {
       snapshot_given_up_ = std::max(snapshot_given_up_, id);
     }
     cut_.Cancel(id);
+    return;
+  }
+  if (message.has_cut_here()) {
+    const uint64_t id = message.cut_here().snapshot();
+    if (cut_.CutHere(id)) output.snapshot = id;
     return;
   }
   const uint64_t number = message.request_snapshot().number();
   if (options_.shard != 0 || number == snapshot_request_) return;
   // Numbers are times of somebody's clock, which may have been wrong: ids ascend all the same.
   const uint64_t id = std::max(number, cut_.newest() + 1);
+  const std::optional<uint64_t> open = open_snapshot();
   if (id > kMostSnapshot || !cut_.Begin(id, clocks_)) {
-    snapshot_given_up_ = std::max(snapshot_given_up_, number);
+    // (The last cut is still told to whoever comes to it, and nobody comes where no rows do.)
+    if (!open && id == number && id <= kMostSnapshot && !clocks_.AllLeft()) {
+      snapshot_waiting_ = id;
+    } else if (open != number) {
+      snapshot_given_up_ = std::max(snapshot_given_up_, number);
+    }
     return;
   }
+  if (open) snapshot_given_up_ = std::max(snapshot_given_up_, *open);  // it has only waited
   snapshot_request_ = number;
   for (const auto& [worker, member] : members_) {
     if (!clocks_.left(worker)) output.answers.push_back(worker);

@@ -97,7 +97,7 @@ struct AnswerOptions {
 //    a worker that is at the previous clock in other shards, so that the worker's update of that
 //    clock has the same bytes again;
 //  - a snapshot is one cut through all shards (SnapshotCut): a worker's updates after the cut are
-//    held until all workers have reached it or left;
+//    held until all workers have reached it or left, or the shard is told to cut where it is;
 //  - an answer has the embedding rows that its worker requested, which the shard remembers for as
 //    many updates as may be in flight. Whether
 //    a row has expired is decided by the time of the last step, so that a repeated answer has the
@@ -119,8 +119,12 @@ class ServerProcessor {
   // difference to the fold.
   Status LeaveCut(ServerOutput& output);
   bool at_cut() const { return cut_.reached(); }
-  // The snapshot that this shard knows and whose cut it has not reached.
-  std::optional<uint64_t> open_snapshot() const { return cut_.open(); }
+  // The snapshot that this shard knows and whose cut it has not reached; or, of shard 0, that was
+  // requested before all workers had passed the last cut, and waits for CutHere.
+  std::optional<uint64_t> open_snapshot() const {
+    if (snapshot_waiting_ > cut_.newest()) return snapshot_waiting_;
+    return cut_.open();
+  }
   // The newest snapshot that has begun, and in shard 0 the number of its request.
   uint64_t newest_snapshot() const { return cut_.begun(); }
   uint64_t snapshot_request() const { return snapshot_request_; }
@@ -277,8 +281,9 @@ class ServerProcessor {
   SnapshotCut cut_;
   uint64_t snapshot_request_ = 0;
   uint64_t snapshot_given_up_ = 0;
-  int64_t seen_ms_ = 0;  // newest time of an accepted message, by the log
-  int64_t step_ms_ = 0;  // seen_ms_ at the last step
+  uint64_t snapshot_waiting_ = 0;  // not saved: whoever asked asks again
+  int64_t seen_ms_ = 0;            // newest time of an accepted message, by the log
+  int64_t step_ms_ = 0;            // seen_ms_ at the last step
   Moments moments_;
   EvaluationSums progressive_;
   EvaluationSums tail_;

@@ -31,6 +31,15 @@ bool SnapshotCut::AllArePastTheLast(const VectorClock& clocks) const {
   });
 }
 
+bool SnapshotCut::CutHere(uint64_t snapshot) {
+  if (snapshot <= newest() && !(open_ && snapshot == snapshot_)) return false;
+  snapshot_ = snapshot;
+  open_ = false;
+  reached_ = true;
+  for (auto& [worker, cut] : cuts_) cut.reset();
+  return true;
+}
+
 void SnapshotCut::Cancel(uint64_t snapshot) {
   if (snapshot < newest()) return;
   cancelled_ = snapshot;

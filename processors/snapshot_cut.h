@@ -16,7 +16,8 @@ namespace millrace {
 // one more than its updates in flight ahead. Its answers and then the worker's updates carry the
 // clock to all shards, so that each shard knows it in time, whichever attempt of an update it
 // accepts. A shard is at the cut when all workers have reached it or left. One snapshot at a time:
-// a newer one replaces the older. Pure: a part of the shard's state.
+// a newer one replaces the older. Where the updates up to the cut do not come, all shards are told
+// to cut where they are. Pure: a part of the shard's state.
 class SnapshotCut {
  public:
   // `pipeline`: updates that a worker may have in flight.
@@ -25,6 +26,9 @@ class SnapshotCut {
   // Shard 0 chooses the cut of a new snapshot. False when it knows this snapshot already, when not
   // all workers have passed the last cut, or when all have left.
   bool Begin(uint64_t snapshot, const VectorClock& clocks);
+  // The shard is at the cut of this snapshot, wherever the workers are. False when it is no news:
+  // the cut has been reached, or the snapshot or a later one was cancelled.
+  bool CutHere(uint64_t snapshot);
   // Cancels the snapshot: it is no longer waited for, and a shard that does not know it yet will
   // not begin it.
   void Cancel(uint64_t snapshot);
@@ -36,7 +40,7 @@ class SnapshotCut {
   // Returns the open snapshot, and closes it, when every worker has reached the cut.
   std::optional<uint64_t> Reach(const VectorClock& clocks);
 
-  // True from Reach, or the Cancel of an open snapshot, until Leave: updates may be held.
+  // True from Reach, CutHere, or the Cancel of an open snapshot, until Leave: updates may be held.
   bool reached() const { return reached_; }
   void Leave() { reached_ = false; }
   // The newest snapshot that has begun.

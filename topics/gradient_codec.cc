@@ -16,7 +16,7 @@ namespace {
 Status BadGradient(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
 bool IsRequest(const Gradient& message) {
-  return message.has_request_snapshot() || message.has_cancel_snapshot();
+  return message.has_request_snapshot() || message.has_cancel_snapshot() || message.has_cut_here();
 }
 
 // Shard 0 fixes a cut pipeline + 1 updates after where it has the worker, which may be pipeline
@@ -144,6 +144,8 @@ Status CheckGradient(const Gradient& message, const GradientShape& shape) {
       return CheckAtMost("snapshot", message.request_snapshot().number(), kMostRequest);
     case Gradient::kCancelSnapshot:
       return CheckAtMost("snapshot", message.cancel_snapshot().snapshot(), kMostCancelled);
+    case Gradient::kCutHere:
+      return CheckAtMost("snapshot", message.cut_here().snapshot(), kMostCancelled);
     case Gradient::KIND_NOT_SET:
       break;
   }

@@ -129,9 +129,9 @@ class SnapshotProgress {
     MILLRACE_RETURN_IF_ERROR(metrics_->Poll(kPointsAtOnce, handler).status());
     if (!is_given_up) return is_under_way;
     return absl::UnavailableError(
-        "the servers cancelled the snapshot: a worker did not send the updates before its "
-        "cut, or another snapshot was in progress (the servers' logs say which); request it again "
-        "while rows arrive");
+        "the servers cancelled the snapshot: another snapshot was in progress, or the shards did "
+        "not come to one cut, since updates were on their way to some of them (the servers' logs "
+        "say which); request it again");
   }
 
  private:
@@ -181,9 +181,17 @@ OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t number) {
   return ToRecord(message, 0);
 }
 
-OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t id) {
+OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t id,
+                              bool is_incomplete) {
   Gradient message = NewRequest(config);
   message.mutable_cancel_snapshot()->set_snapshot(id);
+  message.mutable_cancel_snapshot()->set_incomplete(is_incomplete);
+  return ToRecord(message, shard);
+}
+
+OutgoingRecord SnapshotCutHere(const JobConfig& config, ShardId shard, uint64_t id) {
+  Gradient message = NewRequest(config);
+  message.mutable_cut_here()->set_snapshot(id);
   return ToRecord(message, shard);
 }
 

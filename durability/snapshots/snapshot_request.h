@@ -16,8 +16,12 @@ namespace millrace {
 // The record that requests a snapshot from shard 0. The number distinguishes requests, and becomes
 // the snapshot's id if it is larger than all ids so far.
 OutgoingRecord SnapshotRequest(const JobConfig& config, uint64_t number);
-// The record that cancels a snapshot: the shard stops waiting for its cut.
-OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t id);
+// The record that cancels a snapshot: the shard stops waiting for its cut. `is_incomplete`: also
+// where it has been cut, since its parts make no snapshot.
+OutgoingRecord SnapshotCancel(const JobConfig& config, ShardId shard, uint64_t id,
+                              bool is_incomplete = false);
+// The record by which the shard is cut where it is.
+OutgoingRecord SnapshotCutHere(const JobConfig& config, ShardId shard, uint64_t id);
 
 // Where snapshots are written: --snapshot-dir, or where a single server writes them without it.
 std::string SnapshotParent(const JobConfig& config);

@@ -19,6 +19,11 @@
 namespace millrace {
 namespace {
 
+// Without an update for so long, shards are cut where they are. Of several, an update that one
+// shard has and another has not yet would spoil the snapshot: a slow worker's is waited for.
+constexpr std::chrono::seconds kQuiet(2);
+constexpr std::chrono::seconds kQuietOfSeveral(5);
+constexpr std::chrono::seconds kMostQuiet(25);
 // Workers held at a cut wait; so long, and for some of the slowest worker's updates, but no longer.
 constexpr std::chrono::seconds kMostToTheCut(30);
 constexpr std::chrono::minutes kMostForUpdates(10);
@@ -30,6 +35,11 @@ constexpr std::chrono::milliseconds kLook(200);
 SnapshotTaker::Time::duration MostToTheCut(SnapshotTaker::Time::duration update, size_t pipeline) {
   const auto updates = static_cast<int>(pipeline) + 2;
   return kMostToTheCut + std::min<SnapshotTaker::Time::duration>(updates * update, kMostForUpdates);
+}
+
+SnapshotTaker::Time::duration Quiet(SnapshotTaker::Time::duration update, uint32_t shards) {
+  if (shards == 1) return kQuiet;
+  return std::min<SnapshotTaker::Time::duration>(kQuietOfSeveral + 2 * update, kMostQuiet);
 }
 
 void Warn(const std::string& folder, const Status& status) {
@@ -71,7 +81,7 @@ void SnapshotTaker::PartWritten(uint64_t id, ShardId shard, const Status& writte
   if (shard == 0) unfinished_ = {id, now};
 }
 
-bool SnapshotTaker::TryToEnd(uint64_t id) {
+StatusOr<bool> SnapshotTaker::TryToEnd(uint64_t id) {
   const std::string folder = SnapshotFolder(config_, id);
   SnapshotManifest head;
   head.set_job(config_.name());
@@ -83,14 +93,14 @@ bool SnapshotTaker::TryToEnd(uint64_t id) {
   const std::string partial = PartialSnapshotFolder(config_, id);
   const StatusOr<bool> all_parts = WriteManifest(partial, head);
   if (all_parts.ok() && !*all_parts) return false;
-  const Status named = all_parts.ok() ? NameSnapshot(partial, folder) : all_parts.status();
-  if (named.ok()) {
-    spdlog::info("snapshot {}: complete", folder);
-    RemovePartialSnapshots(config_, id);
-    Export(folder);
-  } else {
+  Status named = all_parts.ok() ? NameSnapshot(partial, folder) : all_parts.status();
+  if (!named.ok()) {
     Warn(folder, named);
+    return named;
   }
+  spdlog::info("snapshot {}: complete", folder);
+  RemovePartialSnapshots(config_, id);
+  Export(folder);
   return true;
 }
 
@@ -132,53 +142,84 @@ void SnapshotTaker::SayGivenUp(ShardId shard, const ServerProcessor& processor) 
   if (shard != 0) return;
   const uint64_t id = processor.snapshot_given_up();
   if (said_ && *said_ < id) {
-    spdlog::warn(
-        "snapshot {}: cancelled: another snapshot was in progress, or a worker had not passed the "
-        "cut of the previous one; request it again",
-        id);
+    spdlog::warn("snapshot {}: cancelled: another snapshot was in progress; request it again", id);
   }
-  said_ = id;
+  said_ = std::max(id, said_.value_or(0));
+}
+
+void SnapshotTaker::FollowOpen(ShardId shard, const ServerProcessor& processor, Time now) {
+  const std::optional<uint64_t> open = processor.open_snapshot();
+  if (!open) {
+    at_work_.erase(shard);
+    return;
+  }
+  const uint64_t updates = processor.counters().gradients_accepted();
+  if (!at_work_.contains(shard) || at_work_.at(shard).open.id != *open) {
+    at_work_[shard] = {.open = {*open, now}, .updates = updates, .since_update = now};
+    spdlog::info("shard {}: snapshot {} requested; its cut is some updates of every worker ahead",
+                 shard, *open);
+    return;
+  }
+  AtWork& at_work = at_work_.at(shard);
+  if (at_work.updates == updates) return;
+  at_work.updates = updates;
+  at_work.since_update = now;
+}
+
+void SnapshotTaker::CutOrCancel(Time now, std::vector<OutgoingRecord>& out) {
+  const auto found = at_work_.find(ShardId(0));
+  if (found == at_work_.end()) return;
+  AtWork& at_work = found->second;
+  const uint64_t id = at_work.open.id;
+  const Time::duration update = paces_.at(ShardId(0)).took;
+  const Time::duration most = MostToTheCut(update, PipelineOf(training_.training()));
+  const bool is_late = now - at_work.open.since > most;
+  const bool is_quiet = now - at_work.since_update > Quiet(update, training_.shards());
+  if (!at_work.is_told && (is_quiet || is_late)) {
+    spdlog::info("snapshot {}: too few updates come for its cut; the shards are cut where they are",
+                 id);
+    for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+      out.push_back(SnapshotCutHere(config_, shard, id));
+    }
+    at_work.is_told = true;
+    at_work.open.since = now;
+  } else if (at_work.is_told && is_late) {
+    spdlog::warn("snapshot {}: cancelled: shard 0 has not come to its cut; request it again", id);
+    Cancel(id, false, out);
+    at_work.open.since = now;
+  }
 }
 
 void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time now,
                          std::vector<OutgoingRecord>& out) {
   FollowPace(shard, processor.clocks(), now);
   SayGivenUp(shard, processor);
-  const std::optional<uint64_t> open = processor.open_snapshot();
-  if (!open) {
-    at_work_.erase(shard);
-  } else if (!at_work_.contains(shard) || at_work_.at(shard).id != *open) {
-    at_work_[shard] = {*open, now};
-    spdlog::info("shard {}: snapshot {} requested; its cut is some updates of every worker ahead",
-                 shard, *open);
-  } else if (shard == 0 &&
-             now - at_work_.at(shard).since >
-                 MostToTheCut(paces_.at(shard).took, PipelineOf(training_.training()))) {
-    spdlog::warn(
-        "snapshot {}: cancelled: a worker has not sent the updates before the snapshot's cut "
-        "in time; request it again while rows arrive",
-        *open);
-    Cancel(*open, out);
-    at_work_.at(shard).since = now;
-  }
-  if (shard != 0 || !unfinished_ || now < next_look_) return;
+  FollowOpen(shard, processor, now);
+  if (shard != 0) return;
+  CutOrCancel(now, out);
+  if (!unfinished_ || now < next_look_) return;
   next_look_ = now + kLook;
-  if (TryToEnd(unfinished_->id)) {
+  const uint64_t id = unfinished_->id;
+  const StatusOr<bool> ended = TryToEnd(id);
+  if (ended.ok() && *ended) {
     unfinished_.reset();
-  } else if (unfinished_->id != 0 && now - unfinished_->since > kMostForParts) {
+  } else if (!ended.ok()) {
+    if (id != 0) Cancel(id, true, out);
+    unfinished_.reset();
+  } else if (id != 0 && now - unfinished_->since > kMostForParts) {
     // (What the job ends with is waited for as long as the job: see Finished.)
-    Warn(SnapshotFolder(config_, unfinished_->id),
-         absl::DeadlineExceededError(PartsMissing(unfinished_->id)));
-    Cancel(unfinished_->id, out);
+    Warn(SnapshotFolder(config_, id), absl::DeadlineExceededError(PartsMissing(id)));
+    Cancel(id, true, out);
     unfinished_.reset();
   }
 }
 
 // All shards at once: if each gave up at its own pace, some would stand at the cut for nothing.
-void SnapshotTaker::Cancel(uint64_t id, std::vector<OutgoingRecord>& out) const {
+void SnapshotTaker::Cancel(uint64_t id, bool is_incomplete, std::vector<OutgoingRecord>& out) {
   for (ShardId shard = 0; shard < training_.shards(); ++shard) {
-    out.push_back(SnapshotCancel(config_, shard, id));
+    out.push_back(SnapshotCancel(config_, shard, id, is_incomplete));
   }
+  said_ = std::max(id, said_.value_or(0));
   std::error_code ignored;
   std::filesystem::remove_all(PartialSnapshotFolder(config_, id), ignored);
 }
@@ -186,7 +227,8 @@ void SnapshotTaker::Cancel(uint64_t id, std::vector<OutgoingRecord>& out) const 
 bool SnapshotTaker::Finished(Time now) {
   if (!unfinished_) return models_.idle();
   if (!finishing_) finishing_ = now;
-  if (TryToEnd(unfinished_->id)) {
+  const StatusOr<bool> ended = TryToEnd(unfinished_->id);
+  if (!ended.ok() || *ended) {
     unfinished_.reset();
   } else if (now - *finishing_ > kMostAtTheEnd) {
     Warn(SnapshotFolder(config_, unfinished_->id),

@@ -34,10 +34,10 @@ class SnapshotTaker {
                    const OrderedByteMap& store) const;
   // Logs the result; from now on the parts of other shards are awaited.
   void PartWritten(uint64_t id, ShardId shard, const Status& written, Time began, Time now);
-  // In the process of shard 0: writes the manifest once every shard's part exists. Cancels, for all
-  // shards, a snapshot that does not reach its cut in time, since updates are held for it: appends
-  // the cancelling records. To be called often: the time limit follows from the pace of the shard's
-  // rounds.
+  // In the process of shard 0: writes the manifest once every shard's part exists. Where no updates
+  // come any more, or too few, makes all shards cut a snapshot where they are; cancels one that
+  // they do not cut even so, or whose parts make no snapshot: appends the records that say so. To
+  // be called often: time limits follow from the pace of the shard's rounds.
   void Tick(ShardId shard, const ServerProcessor& processor, Time now,
             std::vector<OutgoingRecord>& out);
   // For the start of the process of shard 0: exports the model of the job's newest snapshot, where
@@ -53,6 +53,13 @@ class SnapshotTaker {
     uint64_t id = 0;
     Time since;
   };
+  // On its way to the cut.
+  struct AtWork {
+    Open open;
+    uint64_t updates = 0;  // that the shard has accepted, since:
+    Time since_update;
+    bool is_told = false;  // all shards, to cut where they are
+  };
   // The time that the slowest worker takes for an update.
   struct Pace {
     Clock round = 0;
@@ -64,17 +71,21 @@ class SnapshotTaker {
   void SayGivenUp(ShardId shard, const ServerProcessor& processor);
   // In the background.
   void Export(const std::string& snapshot);
-  // True when there is nothing more to wait for.
-  bool TryToEnd(uint64_t id);
+  void FollowOpen(ShardId shard, const ServerProcessor& processor, Time now);
+  // In the process of shard 0, of one that has not reached its cut.
+  void CutOrCancel(Time now, std::vector<OutgoingRecord>& out);
+  // False when parts are missing; an error when it was not written, and nothing is to be waited
+  // for.
+  StatusOr<bool> TryToEnd(uint64_t id);
   // Cancels the snapshot in every shard, and removes what was written.
-  void Cancel(uint64_t id, std::vector<OutgoingRecord>& out) const;
+  void Cancel(uint64_t id, bool is_incomplete, std::vector<OutgoingRecord>& out);
   // Which parts are missing, and what to do about it.
   std::string PartsMissing(uint64_t id) const;
 
   const JobConfig& config_;
   const JobFeatures& features_;
   const JobTraining& training_;
-  std::map<ShardId, Open> at_work_;  // shards that have not reached their cut
+  std::map<ShardId, AtWork> at_work_;  // shards that have not reached their cut
   std::map<ShardId, Pace> paces_;
   std::optional<uint64_t> said_;    // shard 0: the newest cancelled one that was logged
   std::optional<Open> unfinished_;  // shard 0's process: its manifest is to be written

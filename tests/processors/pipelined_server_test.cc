@@ -101,8 +101,43 @@ TEST(PipelinedServer, HoldsWhatIsInFlightAtACut) {
     EXPECT_EQ(each->Answer(0).rows().end(), 28u);
     request.mutable_request_snapshot()->set_number(2);
     each->Send(request);
-    EXPECT_FALSE(each->processor().open_snapshot()) << "some shard may not have come to the cut";
+    EXPECT_EQ(each->processor().open_snapshot(), 2u);
+    EXPECT_EQ(each->Answer(0).mark().snapshot(), 1u) << "some shard may not have come to the cut";
+    request.mutable_request_snapshot()->set_number(3);
+    each->Send(request);
+    EXPECT_EQ(each->processor().snapshot_given_up(), 3u);
+    Gradient here = request;
+    here.mutable_cut_here()->set_snapshot(2);
+    EXPECT_EQ(each->Send(here).snapshot, 2u) << "where it is";
+    EXPECT_FALSE(each->processor().open_snapshot());
   }
+}
+
+// Shard 0, which has been told to cut the first where it is, may have begun the second long before.
+TEST(PipelinedServer, ACutThatHeldUpdatesHaveComeToIsReachedByTheNextOne) {
+  ServerOptions options = PipelinedServer();
+  options.shards = 2;
+  options.shard = 1;
+  TestServer server(options);
+  const auto marked = [](uint64_t clock, uint64_t snapshot, uint64_t cut) {
+    Gradient message = UpdateOf(0, clock);
+    message.mutable_update()->mutable_mark()->set_snapshot(snapshot);
+    message.mutable_update()->mutable_mark()->set_cut(cut);
+    return message;
+  };
+  server.Send(marked(0, 1, 1));
+  server.Send(marked(1, 2, 2));
+  EXPECT_EQ(server.processor().clocks().clock(0), 1u) << "it is held at the cut of the first";
+  server.Send(Message(Gradient::kLeave, 1, 0));
+  EXPECT_EQ(server.Send(Message(Gradient::kLeave, 2, 0)).snapshot, 1u);
+  ServerOutput output;
+  ASSERT_TRUE(server.processor().LeaveCut(output).ok());
+  EXPECT_EQ(server.processor().clocks().clock(0), 2u);
+  EXPECT_EQ(server.processor().open_snapshot(), 2u);
+  EXPECT_EQ(server.Send(marked(2, 2, 2)).snapshot, 2u);
+  ASSERT_TRUE(server.processor().at_cut());
+  ASSERT_TRUE(server.processor().LeaveCut(output).ok());
+  EXPECT_EQ(server.processor().clocks().clock(0), 3u) << "it would be held for ever";
 }
 
 TEST(PipelinedServer, AStateOfMoreUpdatesThanCanBeInFlightIsRefused) {

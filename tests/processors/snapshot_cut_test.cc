@@ -98,6 +98,86 @@ TEST(SnapshotCut, WhatIsGivenUpHoldsNobodyBack) {
   }
 }
 
+TEST(SnapshotCut, WhoIsToldToCutWhereItIsHoldsNobodyBack) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const TestJob job = {.workers = 1 + seed % 4, .shards = 1 + seed % 3, .training = Eventual()};
+    Topology topology(job, seed);
+    uint64_t asked = 0;
+    topology.meanwhile = [&](std::mt19937& random) {
+      if (random() % 20 == 0) topology.AskForSnapshot(++asked);
+      if (random() % 20 == 0) topology.CutHere(asked + random() % 2);
+    };
+    topology.Run();  // expects that everybody leaves
+  }
+}
+
+TEST(SnapshotCut, OfShardsThatAreToldToCutWhereTheyAreChangesNoByteOfASequentialJob) {
+  size_t cut = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const TestJob job = {.workers = 1 + seed % 3, .shards = 1 + seed % 3, .training = Sequential()};
+    Topology undisturbed(job);
+    undisturbed.Run();
+    Topology topology(job, seed);
+    uint64_t asked = 0;
+    topology.meanwhile = [&](std::mt19937& random) {
+      if (random() % 20 == 0) topology.AskForSnapshot(++asked);
+      if (random() % 20 == 0) topology.CutHere(asked);
+    };
+    topology.Run(seed % 2 == 0 ? 0.05 : 0);
+    cut += topology.cuts().size();
+    EXPECT_EQ(topology.Parameters(), undisturbed.Parameters());
+    EXPECT_EQ(topology.Embeddings(), undisturbed.Embeddings());
+  }
+  EXPECT_GT(cut, 60u);
+}
+
+TEST(SnapshotCut, OfOneShardIsWhereTheShardIsToldToCut) {
+  SnapshotCut cut(2, 2);
+  VectorClock clocks(2);
+  ASSERT_TRUE(cut.Begin(1, clocks));
+  clocks.Advance(0);
+  EXPECT_EQ(cut.Reach(clocks), std::nullopt) << "worker 1 has nothing to say";
+  EXPECT_TRUE(cut.CutHere(1));
+  EXPECT_TRUE(cut.reached());
+  EXPECT_FALSE(cut.open());
+  EXPECT_FALSE(cut.Mark(0)) << "nobody is to know of it any more";
+  cut.Leave();
+  EXPECT_FALSE(cut.CutHere(1)) << "it comes twice";
+  EXPECT_FALSE(cut.reached());
+}
+
+TEST(SnapshotCut, IsToldOnlyOfSnapshotsThatAreNotOver) {
+  SnapshotCut cut(2, 1);
+  ASSERT_TRUE(cut.Begin(3, VectorClock(2)));
+  EXPECT_FALSE(cut.CutHere(2));
+  EXPECT_EQ(cut.open(), 3u);
+  cut.Cancel(3);
+  cut.Leave();
+  EXPECT_FALSE(cut.CutHere(3));
+  // Of one that it has not heard of it hears by this.
+  EXPECT_TRUE(cut.CutHere(4));
+  EXPECT_EQ(cut.begun(), 4u);
+}
+
+TEST(SnapshotCut, OneThatIsCutWhereAllAreHasTheNextBeginAtOnce) {
+  SnapshotCut cut(1, 1);
+  VectorClock clocks(1);
+  ASSERT_TRUE(cut.Begin(1, clocks));
+  clocks.Advance(0);
+  clocks.Advance(0);
+  ASSERT_EQ(cut.Reach(clocks), 1u);
+  cut.Leave();
+  EXPECT_FALSE(cut.Begin(2, clocks)) << "the stream rests at the cut";
+  EXPECT_EQ(cut.Mark(0)->snapshot(), 1u);
+  EXPECT_TRUE(cut.CutHere(2));
+  EXPECT_FALSE(cut.Mark(0));
+  cut.Leave();
+  ASSERT_TRUE(cut.Begin(3, clocks));
+  EXPECT_EQ(cut.Mark(0)->cut(), 4u);
+}
+
 TEST(SnapshotCut, AShardStoppedAtTheCutGoesOnAsOneThatWasNot) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);

@@ -205,6 +205,16 @@ class Topology {
     gradients_[shard].push_back(
         {EncodeBigEndian32(kNoWorker), MakeFrames(request.SerializeAsString(), 0)[0]});
   }
+  // Tells all shards, at different points of what they do.
+  void CutHere(uint64_t id) {
+    Gradient request;
+    request.set_epoch(1);
+    request.set_worker(kNoWorker);
+    request.mutable_cut_here()->set_snapshot(id);
+    for (auto& [shard, log] : gradients_) {
+      log.push_back({EncodeBigEndian32(kNoWorker), MakeFrames(request.SerializeAsString(), 0)[0]});
+    }
+  }
   // What each shard was at the cut.
   struct Cut {
     std::map<WorkerId, VectorClock::Entry> clocks;

@@ -22,7 +22,8 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
     if (live.clocks().left(worker) != member.left) return "who has left";
     if (live.buffer_rows(worker) != member.buffer_rows) return "a buffer's size";
   }
-  const std::optional<uint64_t> open = live.open_snapshot();
+  std::optional<uint64_t> open = live.open_snapshot();
+  if (open && *open > live.newest_snapshot()) open.reset();  // it waits, which is none of the state
   if (state.snapshot_open != open.has_value() || (open && *open != state.snapshot)) {
     return "the snapshot that is open";
   }
@@ -314,12 +315,16 @@ void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const Ordered
   world_.faults = faults;
   world_.Count("part of a snapshot");
   const std::string wrong = snapshots_.Add(id, shard, std::move(part));
+  if (!wrong.empty() && snapshots_.is_of_other_clocks() && world_.cut_here.contains(id)) {
+    return world_.Count("snapshot whose shards are told to cut at different clocks");
+  }
   if (!wrong.empty() && world_.forged) world_.Count("snapshot spoilt by a stranger");
   if (!wrong.empty() && !world_.forged) Fail(wrong);
   if (!wrong.empty()) return;
   stored_[id].parts[shard] = Stored(task, store, *cut);
   if (!snapshots_.whole(id)) return;
   world_.Count("whole snapshot");
+  if (world_.cut_here.contains(id)) world_.Count("whole snapshot of shards cut where they are");
   if (!snapshots_.left_alike(id)) world_.Count("snapshot in which shards differ in who has left");
 }
 

@@ -222,7 +222,7 @@ void Referee::Take(State& state, uint32_t worker, Gradient::Update message) {
     state.members[worker].held.push_back(
         std::make_shared<const Gradient::Update>(std::move(message)));
     FinishRound(state);
-  } else if (IsHeldAtCut(state, state.members[worker])) {
+  } else if (IsHeldAtCut(state, state.members[worker]) || !state.members[worker].held.empty()) {
     state.members[worker].held.push_back(
         std::make_shared<const Gradient::Update>(std::move(message)));
   } else {

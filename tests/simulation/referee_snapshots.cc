@@ -22,6 +22,17 @@ bool Referee::Request(State& state, const Gradient& message) {
     }
     return true;
   }
+  if (message.has_cut_here()) {
+    const uint64_t id = message.cut_here().snapshot();
+    const bool is_newer = id > std::max(state.snapshot, state.snapshot_cancelled);
+    if (!is_newer && !(state.snapshot_open && id == state.snapshot)) return true;
+    state.snapshot = id;
+    state.snapshot_open = false;
+    for (Member& member : state.members) member.cut = std::nullopt;
+    cuts_[end() + 1] = state;
+    LeaveCut(state);
+    return true;
+  }
   if (!message.has_request_snapshot()) return false;
   const uint64_t number = message.request_snapshot().number();
   if (job_.shard != 0 || number == state.request || state.snapshot_open) return true;

@@ -130,6 +130,9 @@ class Simulation {
   void AskForSnapshot();
   void RequestSnapshot(uint64_t number);
   void CancelSnapshot(ShardId shard, uint64_t id);
+  // Tells all shards, or one.
+  void CutHere(uint64_t id);
+  void CutHere(ShardId shard, uint64_t id);
   void SendRequest(ShardId shard, Gradient request);
   // Shards that have waited for long at a cut to which not all come; false: there are none.
   bool GiveUpSnapshots();
@@ -171,6 +174,7 @@ class Simulation {
   std::vector<Replica> replicas_;
   std::vector<std::unique_ptr<ImageHost>> followers_;  // by shard
   std::vector<std::shared_ptr<Disk>> given_;  // by shard: a copy that was under way for long
+  uint64_t cut_at_rest_ = 0;                  // a snapshot to whose cut nobody came any more
   uint64_t last_snapshot_ = 0;                // that was asked for
   int64_t log_ms_ = 0;                        // time of the last record delivered
   std::vector<std::unique_ptr<ServerHost>> servers_;

@@ -179,12 +179,29 @@ void Simulation::AskForSnapshot() {
     const ShardId known = world_.random.Chance(0.7) ? shard : ShardId(0);
     return CancelSnapshot(shard, inspector_.referee(known).now().snapshot);
   }
+  if (last_snapshot_ > 0 && world_.random.Chance(0.2)) {
+    const uint64_t known = inspector_.referee(ShardId(0)).now().snapshot;
+    // Or one that waits.
+    const uint64_t id = world_.random.Chance(0.5) ? known : last_snapshot_;
+    if (world_.random.Chance(0.8)) return CutHere(id);
+    world_.Count("one shard told to cut where it is");
+    // Shard 0 may not tell the last cut any more to who comes to it in another shard.
+    for (uint64_t older = 0; older < id; ++older) world_.cut_here.insert(older);
+    return CutHere(static_cast<ShardId>(world_.random.Below(server_.size())), id);
+  }
   world_.Count("snapshot asked for");
   if (!world_.random.Chance(0.1)) ++last_snapshot_;  // or the same once more
   RequestSnapshot(last_snapshot_);
 }
 
 bool Simulation::GiveUpSnapshots() {
+  const Referee::State& first = inspector_.referee(ShardId(0)).now();
+  if (first.snapshot_open && first.snapshot != cut_at_rest_) {
+    world_.Count("snapshot to whose cut not all come, cut where all are");
+    cut_at_rest_ = first.snapshot;
+    CutHere(first.snapshot);
+    return true;
+  }
   bool did = false;
   for (ShardId shard = 0; shard < server_.size(); ++shard) {
     const Referee::State& state = inspector_.referee(shard).now();
@@ -205,6 +222,17 @@ void Simulation::RequestSnapshot(uint64_t number) {
 void Simulation::CancelSnapshot(ShardId shard, uint64_t id) {
   Gradient request;
   request.mutable_cancel_snapshot()->set_snapshot(id);
+  SendRequest(shard, std::move(request));
+}
+
+void Simulation::CutHere(uint64_t id) {
+  for (ShardId shard = 0; shard < server_.size(); ++shard) CutHere(shard, id);
+}
+
+void Simulation::CutHere(ShardId shard, uint64_t id) {
+  Gradient request;
+  request.mutable_cut_here()->set_snapshot(id);
+  world_.cut_here.insert(id);
   SendRequest(shard, std::move(request));
 }
 

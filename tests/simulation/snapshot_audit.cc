@@ -27,6 +27,7 @@ std::string NameOf(uint64_t id, ShardId shard) {
 Clock SnapshotAudit::RoundsOf(const Part& part) { return *std::ranges::max_element(part.clocks); }
 
 std::string SnapshotAudit::Add(uint64_t id, ShardId shard, Part part) {
+  is_of_other_clocks_ = false;
   std::map<ShardId, Part>& parts = parts_[id];
   const auto there = parts.find(shard);
   if (there != parts.end()) {
@@ -35,6 +36,7 @@ std::string SnapshotAudit::Add(uint64_t id, ShardId shard, Part part) {
   }
   for (const auto& [other, of_other] : parts) {
     if (of_other.clocks != part.clocks) {
+      is_of_other_clocks_ = true;
       return NameOf(id, shard) + " is not at the clocks of shard " + std::to_string(other);
     }
   }

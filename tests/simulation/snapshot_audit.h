@@ -31,6 +31,8 @@ class SnapshotAudit {
   // Empty, or what is wrong with it. An instance that believes to be the shard's only one may write
   // a part that is there already.
   std::string Add(uint64_t id, ShardId shard, Part part);
+  // Whether the last Add found the part at other clocks than another's, and did not take it.
+  bool is_of_other_clocks() const { return is_of_other_clocks_; }
   bool whole(uint64_t id) const { return parts_.at(id).size() == shards_; }
   // Shards may differ in who of those at their cut has left, which takes nothing from the snapshot.
   bool left_alike(uint64_t id) const;
@@ -42,6 +44,7 @@ class SnapshotAudit {
 
  private:
   uint32_t shards_;
+  bool is_of_other_clocks_ = false;
   std::map<uint64_t, std::map<ShardId, Part>> parts_;
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -104,6 +105,8 @@ struct World {
 
   // Somebody has written updates in the name of workers, which know nothing of snapshots.
   bool forged = false;
+  // Snapshots whose shards were told to cut where they are, at one moment or not.
+  std::set<uint64_t> cut_here;
 
   // What a process would be told by its steady clock.
   std::chrono::steady_clock::time_point now{std::chrono::hours(1)};

@@ -80,24 +80,64 @@ class SnapshotTakerTest : public ::testing::Test {
   const SnapshotTaker::Time start_ = std::chrono::steady_clock::now();
 };
 
-TEST_F(SnapshotTakerTest, GivesUpASnapshotWhoseCutAPausedStreamDoesNotReach) {
+TEST_F(SnapshotTakerTest, CutsTheShardsOfAPausedStreamWhereTheyAre) {
   std::vector<OutgoingRecord> out;
   server_.Send(Asked(7));
   taker_.Tick(0, server_.processor(), start_, out);
-  taker_.Tick(0, server_.processor(), start_ + seconds(29), out);
+  taker_.Tick(0, server_.processor(), start_ + seconds(4), out);
   EXPECT_THAT(out, IsEmpty());
-  taker_.Tick(0, server_.processor(), start_ + seconds(31), out);
+  taker_.Tick(0, server_.processor(), start_ + seconds(6), out);
   ASSERT_THAT(out, SizeIs(2)) << "one to each shard";
   for (int32_t shard = 0; shard < 2; ++shard) {
     EXPECT_EQ(out[static_cast<size_t>(shard)].topic, Topic::kGradients);
     EXPECT_EQ(out[static_cast<size_t>(shard)].partition, shard);
   }
   EXPECT_EQ(server_.processor().open_snapshot(), 7u);
-  server_.Send(LogRecord{out[0].key, out[0].value});
+  EXPECT_EQ(server_.Send(LogRecord{out[0].key, out[0].value}).snapshot, 7u);
+  EXPECT_TRUE(server_.processor().at_cut());
   EXPECT_EQ(server_.processor().open_snapshot(), std::nullopt);
+  EXPECT_EQ(server_.processor().snapshot_given_up(), 0u);
   // And says it once.
   taker_.Tick(0, server_.processor(), start_ + seconds(62), out);
   EXPECT_THAT(out, SizeIs(2));
+}
+
+TEST_F(SnapshotTakerTest, OfOneShardWaitsTwoSecondsForUpdates) {
+  training_.set_shards(1);
+  std::vector<OutgoingRecord> out;
+  server_.Send(Asked(7));
+  taker_.Tick(0, server_.processor(), start_, out);
+  server_.Send(Update(0, 0, std::vector<float>(6, 1), {0, 6}));
+  taker_.Tick(0, server_.processor(), start_ + seconds(1), out);
+  taker_.Tick(0, server_.processor(), start_ + seconds(3), out);
+  EXPECT_THAT(out, IsEmpty()) << "the last one came two seconds ago";
+  taker_.Tick(0, server_.processor(), start_ + seconds(4), out);
+  EXPECT_THAT(out, SizeIs(1));
+}
+
+TEST_F(SnapshotTakerTest, CancelsASnapshotOfWhichShardZeroTakesNoNotice) {
+  std::vector<OutgoingRecord> out;
+  server_.Send(Asked(7));
+  taker_.Tick(0, server_.processor(), start_, out);
+  taker_.Tick(0, server_.processor(), start_ + seconds(6), out);
+  taker_.Tick(0, server_.processor(), start_ + seconds(35), out);
+  ASSERT_THAT(out, SizeIs(2));
+  taker_.Tick(0, server_.processor(), start_ + seconds(37), out);
+  ASSERT_THAT(out, SizeIs(4));
+  server_.Send(LogRecord{out[2].key, out[2].value});
+  EXPECT_EQ(server_.processor().open_snapshot(), std::nullopt);
+  EXPECT_EQ(server_.processor().snapshot_given_up(), 7u);
+}
+
+TEST_F(SnapshotTakerTest, ARestOfOneThatWasCancelledDoesNotCancelTheNext) {
+  server_.Send(Asked(7));
+  const OutgoingRecord cancel = SnapshotCancel(config_, 0, 7);
+  server_.Send(LogRecord{cancel.key, cancel.value});
+  ServerOutput output;
+  ASSERT_TRUE(server_.processor().LeaveCut(output).ok());
+  server_.Send(Asked(8));
+  EXPECT_EQ(server_.processor().snapshot_given_up(), 7u);
+  EXPECT_EQ(server_.processor().open_snapshot(), 8u);
 }
 
 TEST_F(SnapshotTakerTest, GivesSlowWorkersTimeForTheirUpdates) {
@@ -112,9 +152,9 @@ TEST_F(SnapshotTakerTest, GivesSlowWorkersTimeForTheirUpdates) {
   taker_.Tick(0, server_.processor(), now, out);
   server_.Send(Asked(7));
   taker_.Tick(0, server_.processor(), now, out);
-  taker_.Tick(0, server_.processor(), now + seconds(329), out);
+  taker_.Tick(0, server_.processor(), now + seconds(24), out);
   EXPECT_THAT(out, IsEmpty());
-  taker_.Tick(0, server_.processor(), now + seconds(331), out);
+  taker_.Tick(0, server_.processor(), now + seconds(26), out);
   EXPECT_THAT(out, SizeIs(2));
 }
 
@@ -155,8 +195,27 @@ TEST_F(SnapshotTakerTest, GivesEachSnapshotItsOwnTime) {
   server_.Send(Asked(8));
   ASSERT_EQ(server_.processor().open_snapshot(), 8u);
   taker_.Tick(0, server_.processor(), start_ + seconds(40), out);
-  taker_.Tick(0, server_.processor(), start_ + seconds(69), out);
+  taker_.Tick(0, server_.processor(), start_ + seconds(44), out);
   EXPECT_THAT(out, IsEmpty());
+}
+
+// An update was on its way to one of them.
+TEST_F(SnapshotTakerTest, CancelsASnapshotWhosePartsAreNotOfOneCut) {
+  std::vector<OutgoingRecord> out;
+  TestServer first(OneOfTwo(0));
+  TestServer second(OneOfTwo(1));
+  second.Send(Update(0, 0, std::vector<float>(3, 1), {3, 6}));
+  second.Send(Update(1, 0, std::vector<float>(3, 1), {3, 6}));
+  second.Send(Update(2, 0, std::vector<float>(3, 1), {3, 6}));
+  ASSERT_EQ(second.processor().clocks().clock(0), 1u);
+  Write(taker_, first);
+  SnapshotTaker other(config_, features_, training_);  // of another process
+  Write(other, second);
+  taker_.Tick(0, first.processor(), start_, out);
+  ASSERT_THAT(out, SizeIs(2));
+  first.Send(LogRecord{out[0].key, out[0].value});
+  EXPECT_EQ(first.processor().snapshot_given_up(), 7u) << "who has requested it hears of it";
+  EXPECT_FALSE(std::filesystem::exists(Manifest(7)));
 }
 
 TEST_F(SnapshotTakerTest, EndsASnapshotWhenTheLastPartHasCome) {
