@@ -449,6 +449,10 @@ Status ValidateConfig(const JobConfig& config) {
   SetDefaultUpdate(updates);  // which may be online, too
   if (updates.update().kind() == Training::Update::ONLINE) {
     MILLRACE_RETURN_IF_ERROR(CheckOnline(updates));
+  } else if (training.on_drift() == Training::FORGET) {
+    return wrong(Named("training.on_drift") +
+                 ": forget is for --update online, the default of --model softmax without settings "
+                 "of the optimizer; give that, or --on-drift report");
   }
   if (training.model() != Training::SOFTMAX) MILLRACE_RETURN_IF_ERROR(CheckEmbeddings(config));
   if (config.server().embedding_cache_mib() < 1) {

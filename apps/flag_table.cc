@@ -153,6 +153,10 @@ FlagGroup TrainingGroup() {
           {"--tail-after", "training.tail_after_rows",
            "Rows from this number on are also evaluated separately (\"tail\"); 0: as "
            "--freeze-after"},
+          {"--on-drift", "training.on_drift",
+           "When the stream has changed, so that the loss of tested rows is higher. report: it is "
+           "told (Watch); forget: the adaptive learning rates of --update online become longer "
+           "again, too, so that the new stream is learnt faster"},
           {"--distribution-strategy", "training.distribution_strategy",
            "ParameterServer: ServerApps have the weights; AllReduce: there are no servers, each "
            "WorkerApp has all weights, and they sum the updates (MasterApp; docs/all-reduce.md)"},

@@ -22,7 +22,12 @@ import numpy
 
 
 def caught_up(manifest, rows, slots, missed):
-    """The rows, shrunk by the L2 penalties that each has missed since it was last named."""
+    """The rows, shrunk by the L2 penalties that each has missed since it was last named; or as a learner
+    (--on-drift forget) has forgotten the last of the six numbers of each weight, so often."""
+    if manifest["training"].get("update", {}).get("kind") == "ONLINE":
+        rows = rows.copy()
+        rows[:, 5::6] *= numpy.exp2(-6 * missed)[:, None]
+        return rows
     missed = missed[:, None]
     optimizer = manifest["training"].get("optimizer", {})
     if optimizer.get("kind", "ADAGRAD") == "ADAGRAD":

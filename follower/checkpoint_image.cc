@@ -24,7 +24,7 @@ CheckpointImage::CheckpointImage(const ServerOptions& options)
       shape_(BlockShapeOf(options)),
       table_(TableOf(options)),
       has_rows_(options.embeddings.has_value()),
-      shrinks_(has_rows_ && options.row_l2 > 0),
+      shrinks_(has_rows_ && options.rows_miss_steps()),
       weights_(InitialWeights(options.random_init_ranges, options.seed, options.range)),
       row_(table_.width() + table_.slot_floats) {
   weights_.resize(options.range.size());

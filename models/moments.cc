@@ -108,10 +108,11 @@ void Moments::Merge(const Moments& other) {
     MergeColumn(other.count[i], other.mean[i], other.m2[i], count[i], mean[i], m2[i]);
   }
   target.Merge(other.target);
+  drifts += other.drifts;
 }
 
 bool Moments::IsValid() const {
-  if (!target.IsValid()) return false;
+  if (!target.IsValid() || drifts > kMostDrifts) return false;
   if (mean.size() != columns() || m2.size() != columns()) return false;
   const auto is_too_large = [](uint64_t rows) { return rows > kMostClassRows; };
   if (std::ranges::any_of(class_rows, is_too_large)) return false;

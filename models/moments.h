@@ -50,6 +50,10 @@ struct Moments {
   // begin at it (Model::uses_targets); may be empty.
   std::vector<uint64_t> class_rows{};
   static constexpr uint64_t kMostClassRows = uint64_t{1} << 56;
+  // How often the stream has changed, where a job acts on it: what follows from the sums of all
+  // rows, and travels with them.
+  uint64_t drifts = 0;
+  static constexpr uint64_t kMostDrifts = uint64_t{1} << 40;
 
   Moments() = default;
   explicit Moments(size_t columns) : count(columns), mean(columns), m2(columns) {}

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/class_balance.h"
+#include "models/forgetting.h"
 #include "models/model.h"
 #include "models/online_learner.h"
 #include "models/row_loss.h"
@@ -43,6 +44,7 @@ class OnlineSoftmax final : public Model {
   void AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const override;
   const OnlineSoftmax* online() const override { return this; }
   const Shape& shape() const { return shape_; }
+  OnlineForgetting forgetting() const { return {.weights_end = RaceKey()}; }
 
   // Tests only, by all racers. REQUIRES: no gradient is wanted.
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,

@@ -8,6 +8,7 @@
 #include "base/types.h"
 #include "models/drift_detector.h"
 #include "models/evaluation_window.h"
+#include "models/forgetting.h"
 #include "models/model.h"
 #include "models/optimizer.h"
 #include "processors/policy.h"
@@ -57,6 +58,8 @@ struct ServerOptions {
   // Of a window of the figures, at least (EvaluationWindow).
   uint64_t fewest_window_rows = EvaluationWindow::kFewestRows;
   DriftDetector::Pace drift_pace{};
+  // What is forgotten when the stream has changed. None: a drift is only reported.
+  std::optional<OnlineForgetting> forgets{};
   // A shard of which no copy is left continues from the workers' weights (LostState).
   bool weights_from_workers = false;
 
@@ -66,6 +69,8 @@ struct ServerOptions {
 
   // Whether a shard keeps what it needs for answers at the previous clock.
   bool keeps_previous_round() const { return shards > 1 && consistency.sequential(); }
+  // Whether embedding rows miss something by steps that do not name them (RowTime::shrinkage).
+  bool rows_miss_steps() const { return row_l2 > 0 || forgets.has_value(); }
 };
 
 GradientShape GradientShapeFrom(const ServerOptions& options);

@@ -267,6 +267,7 @@ void ServerProcessor::DropNonFiniteUpdate(Gradient::Update& update, const Gradie
   empty.set_rows_end(update.rows_end());
   empty.set_repeated_end(update.repeated_end());
   empty.set_buffer_rows(update.buffer_rows());
+  empty.set_drifts(update.drifts());
   if (update.has_mark()) *empty.mutable_mark() = update.mark();
   empty.mutable_dead_letters()->Swap(update.mutable_dead_letters());
   empty.mutable_wanted()->Swap(update.mutable_wanted());
@@ -301,6 +302,7 @@ Status ServerProcessor::TakeUpdate(WorkerId worker, const Gradient::Update& upda
   step_ms_ = seen_ms_;
   const Gradient::Update* const alone = &update;
   MILLRACE_RETURN_IF_ERROR(Step({&alone, 1}, clocks_.present()));
+  ForgetIfTold({&alone, 1});
   Accept(worker, update, output);
   if (Released(worker)) output.answers.push_back(worker);
   AnswerNewlyReleased(min, worker, output);
@@ -339,6 +341,7 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
   }
   step_ms_ = seen_ms_;
   MILLRACE_RETURN_IF_ERROR(Step(updates, 0));
+  ForgetIfTold(updates);
   for (const WorkerId worker : round) {
     const Gradient::Update update = TakeHeld(members_.at(worker));
     Accept(worker, update, output);
@@ -354,6 +357,14 @@ Status ServerProcessor::Step(Updates updates, size_t average_over) {
                             model_.Step(updates, average_over, step_ms_, previous));
   if (!is_finite) CountNonFiniteUpdate();
   return absl::OkStatus();
+}
+
+void ServerProcessor::ForgetIfTold(Updates updates) {
+  uint64_t told = 0;
+  for (const Gradient::Update* update : updates) told = std::max(told, update->drifts());
+  if (!options_.forgets || told <= forgotten_) return;
+  forgotten_ = told;
+  model_.Forget();
 }
 
 void ServerProcessor::Accept(WorkerId worker, const Gradient::Update& update,
@@ -373,8 +384,9 @@ void ServerProcessor::CountOnce(const Gradient::Update& update, Clock clock) {
     const EvaluationSums sums = FromProto(update.progressive());
     progressive_.Merge(sums);
     window_.Add(sums, progressive_.rows);
-    drift_.Add(sums.rows, DriftLoss(sums, progressive_, options_.classes), progressive_.rows,
-               clock);
+    const bool has_drifted = drift_.Add(sums.rows, DriftLoss(sums, progressive_, options_.classes),
+                                        progressive_.rows, clock);
+    if (has_drifted && options_.forgets) ++moments_.drifts;
   }
   if (update.tail().rows() > 0) tail_.Merge(FromProto(update.tail()));
   if (HasMoments(update.moments())) {

@@ -98,6 +98,9 @@ struct AnswerOptions {
 //    clock has the same bytes again;
 //  - a snapshot is one cut through all shards (SnapshotCut): a worker's updates after the cut are
 //    held until all workers have reached it or left, or the shard is told to cut where it is;
+//  - where drifts are acted on, shard 0's moments count them, and workers' updates carry the count
+//    to all shards; each forgets after the step by the first update that has a higher one. In a
+//    sequential job that is the same round in all shards;
 //  - an answer has the embedding rows that its worker requested, which the shard remembers for as
 //    many updates as may be in flight. Whether
 //    a row has expired is decided by the time of the last step, so that a repeated answer has the
@@ -241,6 +244,8 @@ class ServerProcessor {
   // Adds the update's counts, and advances the worker's clock.
   void Accept(WorkerId worker, const Gradient::Update& update, ServerOutput& output);
   void CountOnce(const Gradient::Update& update, Clock clock);
+  // Forgets if the updates are the first to tell of a drift. To be called after their step.
+  void ForgetIfTold(Updates updates);
   void CountDeadLetters(const google::protobuf::RepeatedPtrField<DeadLetter>& letters,
                         ServerOutput& output);
   // Answers the workers that a higher minimum clock releases. `before`: the minimum before.
@@ -289,6 +294,7 @@ class ServerProcessor {
   EvaluationSums tail_;
   EvaluationWindow window_;
   DriftDetector drift_;
+  uint64_t forgotten_ = 0;  // drifts that were acted upon
   uint64_t rows_trained_ = 0;
   double train_loss_ = 0;
   ShardState::Counters counters_;

@@ -47,6 +47,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
   state.set_window_end(window_.last_end());
   ToProto(window_.open(), *state.mutable_window_open());
   ToProto(drift_, *state.mutable_drift());
+  state.set_forgotten(forgotten_);
   state.set_rows_trained(rows_trained_);
   state.set_train_loss(train_loss_);
   *state.mutable_counters() = counters_;
@@ -215,6 +216,7 @@ Status ServerProcessor::LoadParts(const ShardState& state) {
   if (!drift_.Restore(FromProto(state.drift()), progressive_.rows)) {
     return BadState("its watch for drift has seen losses that no rows have");
   }
+  forgotten_ = state.forgotten();
   rows_trained_ = state.rows_trained();
   train_loss_ = state.train_loss();
   counters_ = state.counters();

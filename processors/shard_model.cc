@@ -34,6 +34,12 @@ EmbeddingTableOptions TableOptionsOf(const ServerOptions& options) {
   const ParameterParts parts{options.row_linear_end, options.row_linear_end};
   const std::shared_ptr<const Optimizer> optimizer = Optimizer::Create(options.optimizer);
   table.slot_floats = optimizer->slot_floats(table.width(), parts);
+  if (options.optimizer.kind == OptimizerOptions::Kind::kSum) {
+    table.catch_up = [](double missed, std::span<float> values, std::span<const float> /*slots*/) {
+      OnlineForgetting::ForgetRow(missed, values);
+    };
+    return table;
+  }
   table.catch_up = [optimizer](double missed, std::span<float> values,
                                std::span<const float> slots) {
     optimizer->CatchUp(missed, values, slots);
@@ -50,12 +56,20 @@ ShardModel::ShardModel(const ServerOptions& options, const OrderedByteMap* store
       adds_up_(options.optimizer.kind == OptimizerOptions::Kind::kSum),
       l2_(options.l2),
       row_l2_(options.row_l2),
+      forgets_(options.forgets),
       optimizer_(Optimizer::Create(options.optimizer)),
       shard_(options.range, BlockShapeOf(options).slot_count, options.keeps_previous_round(),
              InitialWeights(options.random_init_ranges, options.seed, options.range)),
       sum_(options.range.size()) {
   if (!options.embeddings) return;
   embeddings_ = std::make_unique<EmbeddingTable>(TableOptionsOf(options), store);
+}
+
+void ShardModel::Forget() {
+  MILLRACE_CHECK(forgets_ && row_l2_ == 0);
+  forgets_->Forget(range_.begin, shard_.mutable_weights());
+  shard_.MarkAllUpdated();
+  shrinkage_ += 1;  // each row forgets when it is read or changed next
 }
 
 void ShardModel::SetWeights(const Slice& slice) {

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/records.pb.h"
+#include "models/forgetting.h"
 #include "models/optimizer.h"
 #include "processors/previous_round.h"
 #include "processors/server_options.h"
@@ -38,7 +40,8 @@ class ShardModel {
   EmbeddingTable* embeddings() const { return embeddings_.get(); }
   uint64_t steps() const { return steps_; }
   void set_steps(uint64_t steps) { steps_ = steps; }
-  // How far the steps so far have shrunk an embedding row that none of them names (RowTime).
+  // How far the steps so far have shrunk an embedding row that none of them names (RowTime); where
+  // the shard forgets, how often it has.
   double shrinkage() const { return shrinkage_; }
   void set_shrinkage(double shrinkage) { shrinkage_ = shrinkage; }
 
@@ -48,6 +51,8 @@ class ShardModel {
   // changed. Updates without rows make no step. Errors: the store's.
   StatusOr<bool> Step(Updates updates, size_t average_over, int64_t now_ms,
                       PreviousRound* previous);
+  // REQUIRES options.forgets.
+  void Forget();
   // Sets the weights. REQUIRES a dense slice of the shard's range.
   void SetWeights(const Slice& slice);
 
@@ -66,6 +71,7 @@ class ShardModel {
   const bool adds_up_;  // OptimizerOptions::Kind::kSum; else it steps by the rows' mean
   const double l2_;
   const double row_l2_;
+  const std::optional<OnlineForgetting> forgets_;
   std::unique_ptr<Optimizer> optimizer_;
   ParameterShard shard_;
   std::unique_ptr<EmbeddingTable> embeddings_;

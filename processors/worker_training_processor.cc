@@ -507,6 +507,7 @@ Gradient WorkerTrainingProcessor::NewUpdate(const BatchTrainer::Result& result) 
   *update.mutable_mark() = Mark();
   update.set_attempt(++attempts_);
   update.set_buffer_rows(static_cast<uint32_t>(source_.size()));
+  update.set_drifts(moments_.drifts);
   DescribeBatch(batch_, result, update);
   return message;
 }

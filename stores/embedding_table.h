@@ -23,8 +23,8 @@ namespace millrace {
 // As of when a row is read. Neither part goes back.
 struct RowTime {
   int64_t ms = 0;  // the log's time: of the record that is folded
-  // How far all updates so far have shrunk a row that none of them names. A row has missed what
-  // came after the last one that named it.
+  // How far all updates so far have shrunk a row that none of them names (or how often it had to
+  // forget). A row has missed what came after the last one that named it.
   double shrinkage = 0;
 };
 

@@ -68,8 +68,9 @@ class ShardImage {
   std::span<float> RowAt(size_t row);
   // The row counts as never created.
   void ResetRow(size_t row);
-  // Whether rows miss penalties in steps that do not name them (ServerOptions::row_l2).
-  bool Shrinks() const { return table_ && options_.row_l2 > 0; }
+  // Whether rows miss penalties in steps that do not name them, or forget then
+  // (ServerOptions::rows_miss_steps).
+  bool Shrinks() const { return table_ && options_.rows_miss_steps(); }
   void KeepMissed(size_t row, const EmbeddingRowHead& head);
   // Copies all rows, each less the penalties that it has missed.
   void ShowShrunkRows();

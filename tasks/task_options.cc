@@ -440,6 +440,10 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
   // FTRL has the penalty in its own formula.
   const bool ftrl = training.training().optimizer().kind() == Training::Optimizer::FTRL;
   if (IsOnline(training.training())) options.optimizer = {.kind = OptimizerOptions::Kind::kSum};
+  if (training.training().on_drift() == Training::FORGET && model->online() != nullptr) {
+    options.forgets = model->online()->forgetting();
+    options.forgets->race = options.consistency.sequential();
+  }
   options.l2 = ftrl ? 0 : training.training().l2();
   if (model->row_width() > 0) {
     options.embeddings =

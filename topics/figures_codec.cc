@@ -116,6 +116,7 @@ Moments FromProto(const MomentsMessage& message) {
                     .errors = message.error_count(),
                     .mean_error = message.error_mean()};
   moments.class_rows.assign(message.class_rows().begin(), message.class_rows().end());
+  moments.drifts = message.drifts();
   return moments;
 }
 
@@ -135,6 +136,7 @@ void ToProto(const Moments& moments, MomentsMessage& message) {
   message.set_error_count(moments.target.errors);
   message.set_error_mean(moments.target.mean_error);
   message.mutable_class_rows()->Add(moments.class_rows.begin(), moments.class_rows.end());
+  message.set_drifts(moments.drifts);
 }
 
 void ToProto(const EvaluationFigures& figures, Figures& message) {

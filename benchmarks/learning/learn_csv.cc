@@ -192,6 +192,7 @@ Status Run(const JobFlags& flags) {
       {"rejected", stream->rows_rejected()},
       {"update", Training::Update::Kind_Name(training.training().update().kind())},
       {"non_finite_updates", shard.counters().non_finite_updates()},
+      {"drifts", shard.drift().last().count},
       {"seconds_per_row", seconds / static_cast<double>(rows.rows())},
       {"worse_than_prior", VerdictOn(shard.progressive(), classes)},
       {"whole", ToJson(shard.progressive(), classes)},

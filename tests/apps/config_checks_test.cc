@@ -104,6 +104,26 @@ TEST(ValidateConfig, RefusesWhatAnOnlineLearnerDoesNotKnowAndNamesBothFlags) {
   }
 }
 
+TEST(ValidateConfig, OnlyWhoLearnsRowByRowCanForgetWhenTheStreamHasChanged) {
+  JobConfig config;
+  config.mutable_training()->set_on_drift(Training::FORGET);
+  EXPECT_TRUE(ValidateConfig(config).ok()) << "by default";
+  const auto expect_refused = [](const JobConfig& wrong) {
+    const Status status = ValidateConfig(wrong);
+    EXPECT_TRUE(absl::IsInvalidArgument(status));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--on-drift"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--update online"));
+  };
+  JobConfig by_gradients = config;
+  by_gradients.mutable_training()->mutable_update()->set_kind(Training::Update::GRADIENT);
+  expect_refused(by_gradients);
+  JobConfig network = config;
+  network.mutable_training()->set_model(Training::NETWORK);
+  expect_refused(network);
+  network.mutable_training()->set_on_drift(Training::REPORT);
+  EXPECT_TRUE(ValidateConfig(network).ok());
+}
+
 TEST(ValidateConfig, RefusesWhatCannotBeTrainedByAllReduceWithTheRemedy) {
   const std::vector<std::pair<std::string, std::function<void(JobConfig&)>>> cases = {
       {"leave out --shards", [](auto& c) { c.set_shards(2); }},

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/job_flags.h"
@@ -24,6 +25,8 @@
 #include "features/csv_row_encoder.h"
 #include "formats/csv_file.h"
 #include "formats/npy_file.h"
+#include "models/drift_detector.h"
+#include "models/evaluation.h"
 #include "models/initial_weights.h"
 #include "models/model.h"
 #include "models/online_softmax.h"
@@ -59,6 +62,7 @@ StatusOr<std::vector<std::vector<Row>>> ReadPartitions(const JobConfig& config, 
       MILLRACE_ASSIGN_OR_RETURN(const bool more, file->Next(&record));
       if (!more) break;
       if (!record.ok() || !encoder.Encode(record.fields, &row).ok()) continue;
+      row.replayed = epoch > 0;
       partitions[accepted++ / turn % config.workers()].push_back(row);
     }
   }
@@ -141,6 +145,10 @@ class Rows {
     sums_.clear();
   }
 
+  void Forget() {
+    for (auto& [id, row] : rows_) OnlineForgetting::ForgetRow(1, row.values);
+  }
+
   // Those that updates have named, as a snapshot of one shard has them, but for their times: these
   // are the log's.
   Status Write(const std::string& folder) const {
@@ -202,6 +210,29 @@ struct Part {
   GradientSum gradient;
   Moments moments;  // of its rows
   double weight = 0;
+  EvaluationSums tested{};  // of an online learner: its rows, each before it was learnt from
+};
+
+// Of a job that acts on drifts.
+class Drifts {
+ public:
+  explicit Drifts(size_t classes) : classes_(classes) {}
+
+  // After each part of a round, in the order of the workers.
+  void Count(const EvaluationSums& tested) {
+    if (tested.rows == 0) return;
+    all_.Merge(tested);
+    const double loss = DriftLoss(tested, all_, classes_);
+    is_found_ |= detector_.Add(tested.rows, loss, all_.rows, 0);
+  }
+  // Whether there was one since the last call.
+  bool Take() { return std::exchange(is_found_, false); }
+
+ private:
+  const size_t classes_;
+  DriftDetector detector_{DriftDetector::Pace()};
+  EvaluationSums all_;
+  bool is_found_ = false;
 };
 
 // The model with the weights of balanced classes: by the rows up to those of the batch, which
@@ -274,6 +305,16 @@ Part Learn(const OnlineSoftmax& model, RowsView batch, const Moments& before, co
     return model.Learn(learnt, scaler, weights, rows, part.gradient, scores);
   };
   part.weight = embeddings.With(model, batch, learn).weight_sum;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (batch[i]->replayed) continue;
+    if (i == 0 && scheme.regression && !before.target.known()) {
+      part.tested.AddUnpredicted();
+      continue;
+    }
+    const size_t width = model.score_count();
+    part.tested.AddRow(*batch[i], std::span(scores).subspan(i * width, width),
+                       scheme.regression ? 0 : width);
+  }
   part.moments = scaler.added();
   if (scheme.balances) part.moments.class_rows = balance->added();
   return part;
@@ -320,7 +361,10 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
   const size_t most_rows = grows
                                ? std::clamp<size_t>(config.producer().rows_per_turn() / 2, 32, 128)
                                : training.batch_rows();
+  Drifts drifts(static_cast<size_t>(spec.classes_size()));
   for (size_t round = 0;; ++round) {
+    // Who computes a part of this round has been told of it.
+    const bool forgets = drifts.Take() && training.on_drift() == Training::FORGET;
     std::vector<float> sum(weights.size());
     std::vector<Moments> seen;
     double weight = 0;
@@ -341,6 +385,7 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += part.gradient.values()[i];
       weight += part.weight;
       seen.push_back(part.moments);
+      drifts.Count(part.tested);
     }
     if (!any) break;
     const float factor = online != nullptr ? 1.0f : static_cast<float>(1.0 / weight);
@@ -352,6 +397,10 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
     }
     optimizer->Step(round, sum, weights, slots, {model->penalised_end(), model->linear_end()});
     embeddings.Step(round, factor);
+    if (forgets) {
+      online->forgetting().Forget(0, weights);
+      embeddings.Forget();
+    }
     for (const Moments& batch_moments : seen) moments.Merge(batch_moments);
   }
   if (!rows_folder.empty()) MILLRACE_RETURN_IF_ERROR(embeddings.Write(rows_folder));

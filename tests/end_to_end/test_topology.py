@@ -504,6 +504,43 @@ class Crashes(OnABroker):
         self.assert_equals_reference(job)
 
 
+class Drift(OnABroker):
+    """The meaning of the columns is another one from the middle of the stream on."""
+
+    def rows_that_change(self):
+        data = self.path / "changed.csv"
+        with open(self.data, newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file)
+        other = {"low": "high", "high": "low", "middle": "middle"}
+        for row in rows[len(rows) // 2:]:
+            row[1] = other[row[1]]
+        with open(data, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([header, *rows])
+        return data
+
+    def test_what_makes_steps_short_is_forgotten_at_one_clock_by_all_shards_whoever_is_killed(self):
+        training = ["--consistency", "sequential", "--batch-rows", "16"]
+        one, three = {"server": [0]}, {"server": [0], "server1": [1, 2]}
+        data, weights = self.rows_that_change(), []
+        for name, servers, victims, flags in [
+                ("-one", one, [], []),
+                ("-three", three, ["worker0", "server1", "worker1", "server", "worker0"], []),
+                ("-wide", three, ["server", "worker1", "server1"], ["--wide-above", "0"])]:  # fmt: skip
+            with self.subTest(name):
+                job = self.job(name, data=data, servers=servers,
+                               training=[*training, "--on-drift", "forget", *flags],
+                               producer=["--rate", "8000"] if victims else []).start()  # fmt: skip
+                self.disturb(job, victims, seed=10)
+                job.wait_all()
+                self.assert_equals_reference(job)
+                summary = self.assert_every_row_counted_once(job)
+                self.assertGreater(summary["drift"]["found_at"], ROWS // 2)
+                weights.append(job.weights.read_bytes())
+        self.assertEqual(len(set(weights)), 1, "the weights depend on the shards")
+        reported = self.job("-reported", data=data, training=training)
+        self.assertNotEqual(reported.reference()[0], weights[0])
+
+
 class Embeddings(OnABroker):
     """A factorization machine, its rows on several shards and in more than one file's memory."""
 

@@ -43,6 +43,7 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
   if (!SameMoments(state.columns, moments)) return "the moments";
   const DriftDetector::Drift& drift = live.drift().last();
   if (drift.count != state.watch->drifts || drift.row != state.watch->row) return "the drifts";
+  if (state.drifts != live.moments().drifts) return "the drifts that workers are told of";
   if (!SameClassRows(state.class_rows, live.moments().class_rows)) return "the rows of a class";
   if (state.lost) {
     std::vector<WorkerId> silent;

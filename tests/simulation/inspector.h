@@ -107,7 +107,8 @@ class Inspector final : public Observer {
                              const std::map<std::string, std::string>& newest,
                              const ShardState& saved) const;
   void CheckMoments(const std::vector<Referee::Column>& columns,
-                    const std::vector<uint64_t>& class_rows, const MomentsMessage& moments);
+                    const std::vector<uint64_t>& class_rows, uint64_t drifts,
+                    const MomentsMessage& moments);
   void CheckSkew();
   void CheckSameRows();
   void CheckParameters(ShardId shard);

@@ -124,7 +124,9 @@ void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weight
   CheckRows(
       referee, WantedOf(member, message.embeddings()), message.embeddings(),
       [&](uint64_t id) { return referee.RowOf(state, id); }, "an answer with other embedding rows");
-  if (task.shard() == 0) CheckMoments(state.columns, state.class_rows, message.moments());
+  if (task.shard() == 0) {
+    CheckMoments(state.columns, state.class_rows, state.drifts, message.moments());
+  }
 }
 
 void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Weights& message) {
@@ -145,7 +147,9 @@ void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Wei
       RefereeOf(task), state.old_wanted, message.embeddings(),
       [&](uint64_t id) { return RefereeOf(task).OldRowOf(state, id); },
       "an old answer with other embedding rows");
-  if (task.shard() == 0) CheckMoments(state.old_columns, state.old_class_rows, message.moments());
+  if (task.shard() == 0) {
+    CheckMoments(state.old_columns, state.old_class_rows, state.old_drifts, message.moments());
+  }
 }
 
 // By shard 0's answers workers hear of a snapshot, and by theirs the other shards.
@@ -174,8 +178,9 @@ void Inspector::CheckRows(const Referee& referee, const std::vector<uint64_t>& w
 }
 
 void Inspector::CheckMoments(const std::vector<Referee::Column>& columns,
-                             const std::vector<uint64_t>& class_rows,
+                             const std::vector<uint64_t>& class_rows, uint64_t drifts,
                              const MomentsMessage& moments) {
+  if (moments.drifts() != drifts) Fail("an answer with other drifts");
   if (!SameClassRows(class_rows, moments.class_rows()))
     Fail("an answer with other rows of a class");
   if (!SameMoments(columns, moments)) return Fail("an answer with other moments");

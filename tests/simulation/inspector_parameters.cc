@@ -71,8 +71,9 @@ const char* Inspector::RowsDifference(const Referee& referee, const Referee::Sta
   }
   for (const auto& [id, born] : referee.job().born_rows) {
     const auto found = previous_round.find(id);
-    // What the round did not name it shrank, which no record says: the answers show it.
-    if (found == previous_round.end() && referee.ShrinksRows()) continue;
+    // What the round did not name it shrank, or forgot; no record says that, but answers show it.
+    const bool forgets = referee.job().training.on_drift() == Training::FORGET;
+    if (found == previous_round.end() && (referee.ShrinksRows() || forgets)) continue;
     const std::vector<float> is =
         found != previous_round.end() ? found->second : referee.RowOf(state, id);
     if (!referee.SameRow(referee.OldRowOf(state, id), is)) return "the rows of the clock before";
@@ -204,6 +205,9 @@ void Inspector::CheckParameters(ShardId shard) {
   if (!SameSums(*state.window_open, saved.window_open())) return fail("the open window's sums");
   if (state.watch->drifts > 0) world_.Count("checkpoint after a drift");
   if (!SameWatch(referee, *state.watch, saved.drift())) return fail("the watch for drift");
+  if (state.drifts != saved.moments().drifts()) return fail("the drifts that workers are told of");
+  if (state.forgotten != saved.forgotten()) return fail("the drifts that the shard has acted upon");
+  if (state.forgotten > 0) world_.Count("checkpoint after forgetting");
   if (!SameMoments(state.columns, saved.moments())) return fail("the moments");
   if (!SameClassRows(state.class_rows, saved.moments().class_rows())) {
     return fail("the rows of a class");

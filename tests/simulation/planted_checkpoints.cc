@@ -201,6 +201,14 @@ class WithoutTheWatchForDrift final : public OtherState {
   void Change(ShardState& state) override { state.clear_drift(); }
 };
 
+class WithoutWhatWasForgotten final : public OtherState {
+ public:
+  using OtherState::OtherState;
+
+ protected:
+  void Change(ShardState& state) override { state.clear_forgotten(); }
+};
+
 class WithoutTheTargets final : public OtherState {
  public:
   using OtherState::OtherState;
@@ -286,6 +294,8 @@ std::vector<PlantedError> PlantedInCheckpoints() {
       "a checkpoint without the figures' open window", 20, Unchanged));
   errors.push_back(InServer<WithLog<WithoutTheWatchForDrift>>(
       "a checkpoint without the watch for drift", 20, Unchanged));
+  errors.push_back(InServer<WithLog<WithoutWhatWasForgotten>>(
+      "a checkpoint without the drifts that were acted upon", 50, Forgetting));
   errors.push_back(InServer<WithLog<WithoutTheRowsOfClasses>>(
       "a checkpoint without the rows of classes", 20, [](Scenario& scenario, Faults&) {
         OfClasses(scenario);

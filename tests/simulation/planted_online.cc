@@ -38,6 +38,49 @@ class LosesTheRowsOfClasses final : public AltersUpdates {
   }
 };
 
+// Hears of no drift.
+class HearsOfNoDrift final : public AltersUpdates {
+ public:
+  using AltersUpdates::AltersUpdates;
+
+ protected:
+  bool Alter(Gradient& update) const override {
+    if (update.update().drifts() == 0) return false;
+    update.mutable_update()->clear_drifts();
+    return true;
+  }
+};
+
+// Does not act on what it hears.
+class ForgetsNothing final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  ServerOptions Options() const override {
+    ServerOptions options = ServerHost::Options();
+    if (options.forgets) options.forgets = OnlineForgetting{.race = false};
+    return options;
+  }
+};
+
+// Lets the embedding rows be that no update names.
+class KeepsWhatNobodyNames final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
+    auto& processor = const_cast<ServerProcessor&>(task().processor());
+    ShardState state;
+    processor.SaveState(state);
+    state.set_shrinkage(0);
+    state.mutable_previous_round()->set_shrinkage(0);
+    return processor.LoadState(state);
+  }
+};
+
 // Neither weighs rows by their classes nor counts them.
 using KnowsNoBalance =
     WithOtherOptions<[](WorkerId, WorkerOptions& options) { options.balances_classes = false; }>;
@@ -110,6 +153,23 @@ void OnlineOnBuffer(Scenario& scenario, Faults& faults) {
 
 }  // namespace
 
+void Forgetting(Scenario& scenario, Faults& faults) {
+  Online(scenario, faults);
+  for (RowNumber& rows : scenario.rows) rows = std::max(rows, RowNumber(40));
+  scenario.training.set_on_drift(Training::FORGET);
+}
+
+namespace {
+
+void WideForgetting(Scenario& scenario, Faults& faults) {
+  Forgetting(scenario, faults);
+  scenario.hashed = std::min<size_t>(scenario.hashed, 5);
+  scenario.wide = true;
+  scenario.training.set_wide_above(0);
+}
+
+}  // namespace
+
 std::vector<PlantedError> PlantedInOnlineLearning() {
   std::vector<PlantedError> errors;
   errors.push_back(
@@ -127,6 +187,10 @@ std::vector<PlantedError> PlantedInOnlineLearning() {
       "a worker whose updates have more rows of a buffer than --batch-rows", 5, OnlineOnBuffer));
   errors.push_back(InWorker<LetsRowsGo>("a worker that lets rows leave its buffer untrained", 20,
                                         OnlineOnBuffer));
+  errors.push_back(InServer<HearsOfNoDrift>("a server that hears of no drift", 20, Forgetting));
+  errors.push_back(InServer<ForgetsNothing>("a server that forgets nothing", 20, Forgetting));
+  errors.push_back(InServer<KeepsWhatNobodyNames>(
+      "a server that forgets nothing of rows that are not named", 50, WideForgetting));
   return errors;
 }
 

@@ -57,6 +57,9 @@ inline void OfClasses(Scenario& scenario) {
 // predict. (planted_regressions.cc)
 void Regression(Scenario& scenario, Faults& faults);
 
+// Learns row by row, and acts on drifts, which such jobs mostly have. (planted_online.cc)
+void Forgetting(Scenario& scenario, Faults& faults);
+
 // So that rounds on several shards have embedding rows in them.
 inline void SequentialEmbeddings(Scenario& scenario, Faults& faults) {
   SequentialShards(scenario, faults);

@@ -171,6 +171,7 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
         nothing.set_rows_end(update.rows_end());
         nothing.set_repeated_end(update.repeated_end());
         nothing.set_buffer_rows(update.buffer_rows());
+        nothing.set_drifts(update.drifts());
         if (update.has_mark()) *nothing.mutable_mark() = update.mark();
         *nothing.mutable_dead_letters() = update.dead_letters();
         *nothing.mutable_wanted() = update.wanted();
@@ -241,6 +242,7 @@ void Referee::TakeNow(State& state, uint32_t worker, const Gradient::Update& mes
   const State before = state;
   state.step_ms = state.seen_ms;
   StepBy(state, {&message}, present);
+  ForgetBy(state, {&message});
   Tally(state, worker, message);
   ++state.members[worker].clock;
   AnswerReleased(before, state);
@@ -279,9 +281,11 @@ void Referee::FinishRound(State& state) {
   state.old_weights = state.weights;
   state.old_columns = state.columns;
   state.old_class_rows = state.class_rows;
+  state.old_drifts = state.drifts;
   state.old_rows = state.rows;
   state.old_step_ms = std::exchange(state.step_ms, state.seen_ms);
   StepBy(state, messages, 0);
+  ForgetBy(state, messages);
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
     Member& member = state.members[worker];
     if (member.left) continue;

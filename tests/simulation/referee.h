@@ -50,6 +50,7 @@ class Referee {
     uint64_t least_window = 1000;  // rows of a window
     uint64_t block_rows = 50;      // of losses that are watched for drift
     uint64_t first_blocks = 20;    // by which none is found
+    uint64_t race_begin = 0;  // of an online learner: the job's keys up to here are of features
     Training training;
   };
 
@@ -137,6 +138,7 @@ class Referee {
     std::shared_ptr<const std::vector<float>> old_weights;
     std::vector<Column> old_columns;
     std::vector<uint64_t> old_class_rows;
+    uint64_t old_drifts = 0;
     std::shared_ptr<const Rows> rows;
     std::shared_ptr<const Rows> old_rows;
     // Newest time of an update or leave that was taken; what it was at the last step, and at the
@@ -156,6 +158,8 @@ class Referee {
     // knows).
     std::vector<Column> columns;
     std::vector<uint64_t> class_rows;  // of balanced classes; one for each
+    uint64_t drifts = 0;     // of a job that acts on them: those that workers are told of,
+    uint64_t forgotten = 0;  // and those that updates have told of
     uint64_t steps = 0;
     uint64_t rows_trained = 0;
     double train_loss = 0;
@@ -290,8 +294,9 @@ class Referee {
   void StepRows(State& state, const std::vector<const Gradient::Update*>& messages,
                 float mean) const;
   void Tally(State& state, uint32_t worker, const Gradient::Update& message);
-  // Watches the losses of rows that were tested (referee_drift.cc).
+  // Watches the losses of rows that were tested, and forgets (referee_drift.cc).
   void SeeLoss(State& state, uint64_t clock, const EvaluationSumsMessage& sums) const;
+  void ForgetBy(State& state, const std::vector<const Gradient::Update*>& messages) const;
   double LossOf(const State& state, const EvaluationSumsMessage& sums) const;
   void Bury(State& state, const google::protobuf::RepeatedPtrField<DeadLetter>& letters);
 

@@ -77,9 +77,38 @@ void Referee::SeeLoss(State& state, uint64_t clock, const EvaluationSumsMessage&
       found.before = page.from;
       found.after = since.loss / static_cast<double>(since.rows);
       watch = std::move(found);
+      if (job_.training.on_drift() == Training::FORGET) ++state.drifts;
     }
   }
   state.watch = std::make_shared<const Watch>(std::move(watch));
+}
+
+// Who is the first to tell of a drift has known it; whoever's updates are among those of its step
+// has learnt as before. Of the six floats of a weight the last is what its rates are divided by;
+// behind the weights there are six losses.
+void Referee::ForgetBy(State& state, const std::vector<const Gradient::Update*>& messages) const {
+  bool is_news = false;
+  for (const Gradient::Update* message : messages) {
+    if (message->drifts() <= state.forgotten) continue;
+    state.forgotten = message->drifts();
+    is_news = true;
+  }
+  if (!is_news || job_.training.on_drift() != Training::FORGET) return;
+  const auto forget = [](std::vector<float>& floats, uint64_t begin, uint64_t end) {
+    for (uint64_t i = 0; i < floats.size() && begin + i < end; ++i) {
+      if ((begin + i) % 6 == 5) floats[i] /= 64;
+    }
+  };
+  auto weights = std::make_shared<std::vector<float>>(*state.weights);
+  forget(*weights, job_.begin, job_.race_begin);
+  for (uint64_t key = job_.race_begin; key < job_.race_begin + 6 && Bound() == 0; ++key) {
+    const bool is_here = key >= job_.begin && key - job_.begin < weights->size();
+    if (is_here) (*weights)[key - job_.begin] /= 16;
+  }
+  state.weights = std::move(weights);
+  auto rows = std::make_shared<Rows>(*state.rows);
+  for (auto& [id, row] : *rows) forget(row.values, 0, job_.row_width);
+  state.rows = std::move(rows);
 }
 
 }  // namespace millrace::simulation

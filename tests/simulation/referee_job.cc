@@ -105,6 +105,7 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   // Balanced and contiguous: whoever owns key k comes from k alone, by counting.
   const uint64_t per_feature = FloatsPerFeature(scenario);
   const uint64_t dense = scenario.wide ? scenario.numeric : scenario.features();
+  job.race_begin = (dense + 1) * per_feature;
   const uint64_t linear = (dense + 1) * per_feature + FloatsOfRace(scenario);
   const std::vector<float> network = NetworkAtBirth(scenario, linear);
   const uint64_t keys = linear + network.size();

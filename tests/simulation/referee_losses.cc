@@ -131,7 +131,9 @@ bool Referee::GoOnFrom(State& state, const Reports& reports) const {
   }
   state.old_weights = state.weights;
   state.old_columns = state.columns;
+  state.drifts = from.moments().drifts();
   state.old_class_rows = state.class_rows;
+  state.old_drifts = state.drifts;
   uint64_t round = newest->clock();
   for (const auto& [worker, report] : reports) {
     if (!HasLeft(report)) round = std::max(round, report.restore().least_clock());

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "base/check.h"
+#include "models/drift_detector.h"
+#include "models/evaluation.h"
 #include "models/gradient_sum.h"
 #include "models/initial_weights.h"
 #include "models/local_solver.h"
@@ -61,6 +63,7 @@ struct Update {
   double weight = 0;
   std::vector<float> values;
   Moments moments;
+  EvaluationSums tested;  // of an online learner's rows: each by what was learnt before it
   std::map<EmbeddingId, std::vector<float>> rows;  // the sums of those that were named
 };
 
@@ -105,12 +108,14 @@ class Loop {
       if (rounds.contains(clock)) trained.after[clock] = State();
       std::vector<Update> round;
       for (const WorkerId worker : present) round.push_back(Compute(worker, counted[worker]));
+      const uint64_t told = moments_.drifts;  // by the workers of this round
       for (ShardId shard = 0; shard < scenario_.shards; ++shard) {
         std::vector<Update> taken = round;
         std::erase_if(
             taken, [&](const Update& update) { return is_skipped(shard, update.worker, clock); });
         Apply(taken, shard);
       }
+      if (told > forgotten_) Forget(told);
       for (const WorkerId worker : present) {
         const bool counts =
             !is_skipped(ShardId(0), worker, clock) || skipped[0].at({worker, clock});
@@ -286,7 +291,8 @@ class Loop {
     RunningScaler scaler(moments_, training_.scaling() == Training::RUNNING);
     std::optional<ClassBalance> balance;
     if (scenario_.balances()) balance.emplace(moments_, scenario_.classes);
-    std::vector<float> scores(batch.size() * scenario_.scores());
+    const size_t width = scenario_.scores();
+    std::vector<float> scores(batch.size() * width);
     update.weight = model_->online()
                         ->Learn({.rows = batch,
                                  .trained_end = batch.size(),
@@ -294,6 +300,14 @@ class Loop {
                                  .balance = balance ? &*balance : nullptr},
                                 scaler, weights_, embeddings, change, scores)
                         .weight_sum;
+    for (size_t i = 0; i < batch.size(); ++i) {
+      if (i == 0 && scenario_.regression && !moments_.target.known()) {
+        update.tested.AddUnpredicted();
+        continue;
+      }
+      update.tested.AddRow(*batch[i], std::span(scores).subspan(i * width, width),
+                           scenario_.classes);
+    }
     update.moments = scaler.added();
     if (balance) update.moments.class_rows = balance->added();
   }
@@ -377,7 +391,10 @@ class Loop {
   // What the round does to one shard's part of the weights. Shard 0 has the moments.
   void Apply(const std::vector<Update>& round, ShardId shard) {
     if (shard == 0) {
-      for (const Update& update : round) moments_.Merge(update.moments);
+      for (const Update& update : round) {
+        moments_.Merge(update.moments);
+        Watch(update.tested);
+      }
     }
     const KeyRange range = RangeOfShard(shard, scenario_.shards, weights_.size());
     double weight = 0;
@@ -403,6 +420,21 @@ class Loop {
       }
       ++steps_[shard];
     }
+  }
+
+  // Of a job that acts on drifts.
+  void Watch(const EvaluationSums& tested) {
+    if (training_.on_drift() != Training::FORGET || tested.rows == 0) return;
+    all_tested_.Merge(tested);
+    const double loss = DriftLoss(tested, all_tested_, scenario_.classes);
+    if (drift_.Add(tested.rows, loss, all_tested_.rows, Clock(0))) ++moments_.drifts;
+  }
+
+  // All shards at once, and each row, whether updates have named it or not.
+  void Forget(uint64_t drifts) {
+    forgotten_ = drifts;
+    model_->online()->forgetting().Forget(0, weights_);
+    for (auto& [id, row] : rows_) OnlineForgetting::ForgetRow(1, row.values);
   }
 
   void Step(KeyRange range, const std::vector<float>& gradient, ShardId shard) {
@@ -463,6 +495,9 @@ class Loop {
   std::vector<uint64_t> steps_;    // by shard
   std::vector<double> shrinkage_;  // the same
   std::string misled_;             // Trained's
+  DriftDetector drift_{{kDriftBlockRows, kFirstDriftBlocks}};
+  EvaluationSums all_tested_;
+  uint64_t forgotten_ = 0;  // of moments_.drifts
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ std::string Compare(const Scenario& scenario, const Simulation& simulation, Outc
   const Trained trained =
       TrainInOneProcess(scenario, PoisonedUpdates(simulation, scenario.shards), snapshots.Rounds());
   if (!trained.misled.empty()) return "the learner differs from the plain one: " + trained.misled;
+  if (trained.moments.drifts > 0) ++outcome.coverage["forgetting, and compared"];
   if (!SameBits(simulation.weights(), trained.end)) {
     return "the weights are not those of training in one process";
   }
@@ -49,7 +50,7 @@ std::string Compare(const Scenario& scenario, const Simulation& simulation, Outc
   ToProto(trained.moments, moments);
   const Referee::State& state = simulation.referee(ShardId(0)).now();
   if (!SameMoments(state.columns, moments) ||
-      !SameClassRows(state.class_rows, moments.class_rows())) {
+      !SameClassRows(state.class_rows, moments.class_rows()) || state.drifts != moments.drifts()) {
     return "the moments are not those of training in one process";
   }
   if (!trained.after.empty()) ++outcome.coverage["snapshots compared with training in one process"];
@@ -127,6 +128,7 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   if (scenario.max_frame_bytes < kMaxFrameBytes) faults.timer = true;
   if (!scenario.repeatable()) faults.workers = random.Chance(0.3);
   adjust(scenario, faults);
+  if (!scenario.online()) scenario.training.clear_on_drift();  // what was drawn may be another kind
   Outcome outcome;
   outcome.options = scenario.ToString() + "; " + faults.ToString();
   Simulation simulation(scenario, faults, factory, random.Next());

@@ -12,6 +12,12 @@ namespace {
 constexpr uint64_t kIdsOfColumn = 6;
 constexpr size_t kFactors = 2;
 
+// Of a job that acts on drifts the first half of a worker's rows are easy: all of one class, or all
+// nearly equal. So the loss rises with the others.
+bool IsEasy(const Scenario& scenario, WorkerId worker, RowNumber number) {
+  return scenario.training.on_drift() == Training::FORGET && number < scenario.rows[worker] / 2;
+}
+
 double Unit(uint64_t hash) { return static_cast<double>(hash >> 11) * 0x1p-53; }
 
 void DrawSchedule(Random& random, Scenario& scenario) {
@@ -207,6 +213,15 @@ void DrawCompression(Random& random, Scenario& scenario) {
   }
 }
 
+// By draws of its own, as a network's. (The loop that a sequential job must equal tests no rows
+// that it does not learn from.)
+void DrawForgetting(Scenario& scenario) {
+  Random random(Random::Hash(scenario.data_seed, 0, 0, 70000));
+  if (!scenario.online() || !random.Chance(0.5)) return;
+  scenario.training.set_on_drift(Training::FORGET);
+  scenario.training.clear_freeze_after_rows();
+}
+
 JobFeatures FeaturesOf(const Scenario& scenario) {
   JobFeatures features;
   features.set_epoch(kEpoch);
@@ -281,6 +296,7 @@ Scenario DrawScenario(Random& random) {
       kTurns[Random::Hash(scenario.data_seed, 0, 0, 50001) % std::size(kTurns)];
   DrawNetwork(scenario);
   DrawRegression(scenario);
+  DrawForgetting(scenario);
   if (scenario.most_message_bytes != kMostMessageBytes) {
     scenario.most_message_bytes = SmallMessageBytes(scenario);
   }
@@ -308,6 +324,7 @@ float TargetOf(const Scenario& scenario, WorkerId worker, RowNumber number) {
     return Random::Hash(scenario.data_seed, worker, number, what);
   };
   if (scenario.data_seed % 16 == 0) return 7;  // all are equal
+  if (IsEasy(scenario, worker, number)) return static_cast<float>(1000 + Unit(draw(30)));
   const double outlier = draw(31) % 10 == 0 ? 2000 : 0;
   return static_cast<float>(1000 + 200 * Unit(draw(30)) + outlier);
 }
@@ -319,7 +336,7 @@ Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number) {
   Row row;
   if (scenario.regression) {
     row.target = TargetOf(scenario, worker, number);
-  } else {
+  } else if (!IsEasy(scenario, worker, number)) {
     row.label = static_cast<uint32_t>(draw(0) % scenario.classes);
   }
   for (size_t column = 0; column < scenario.numeric; ++column) {

@@ -94,6 +94,8 @@ constexpr std::string_view kMustHappen[] = {
     "lost commit",
     "online learner starts at a commit",
     "online, and compared",
+    "forgetting, and compared",
+    "checkpoint after forgetting",
     "online, wide, and compared",
     "part of a checkpoint taken by a replica",
     "part of a snapshot",

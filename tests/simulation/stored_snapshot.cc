@@ -84,6 +84,8 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   if (job.shard == 0) state.columns = first.columns;
   state.class_rows.resize(job.classes);
   if (job.shard == 0) state.class_rows = first.class_rows;
+  if (job.shard == 0) state.drifts = first.drifts;
+  state.forgotten = first.forgotten;
   if (job.shard == 0 && !is_new) {
     state.progressive = first.progressive;
     state.tail = first.tail;
@@ -102,6 +104,7 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   state.old_weights = state.weights;
   state.old_columns = state.columns;
   state.old_class_rows = state.class_rows;
+  state.old_drifts = state.drifts;
   state.old_rows = state.rows;
   state.old_step_ms = state.step_ms;
   return state;

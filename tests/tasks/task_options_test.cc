@@ -522,6 +522,26 @@ TEST(MakeServerOptions, AShardAddsUpTheChangesOfOnlineLearners) {
   EXPECT_EQ(options.row_l2, 0);
 }
 
+TEST(MakeServerOptions, AShardForgetsWhatIsOfFeaturesAndTheBiasOnlyIfThatIsAskedFor) {
+  JobTraining training;
+  training.set_shards(2);
+  *training.mutable_training() = Online();
+  JobFeatures features = Features(100);
+  features.set_workers(4);
+  EXPECT_FALSE(MakeServerOptions(features, training, ShardId(1)).forgets.has_value());
+  training.mutable_training()->set_on_drift(Training::FORGET);
+  for (const ShardId shard : {ShardId(0), ShardId(1)}) {
+    const ServerOptions options = MakeServerOptions(features, training, shard);
+    ASSERT_TRUE(options.forgets.has_value());
+    EXPECT_EQ(options.forgets->weights_end, 6u * (102 + 1)) << "of all shards together";
+    EXPECT_TRUE(options.forgets->race);
+    EXPECT_TRUE(options.rows_miss_steps());
+  }
+  training.mutable_training()->mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  EXPECT_FALSE(MakeServerOptions(features, training, ShardId(0)).forgets->race)
+      << "updates are on their way that were made of the race as it was";
+}
+
 TEST(MakeServerOptions, TheOtherUpdatesAreForTheOptimizerOrAveraged) {
   JobTraining training;
   training.set_shards(1);

@@ -31,6 +31,7 @@ TEST(CodecMomentsTest, AnyMomentsComeBackAsTheyWere) {
                       .m2 = RandomDouble(random),
                       .errors = RandomDouble(random),
                       .mean_error = RandomDouble(random)};
+    moments.drifts = random() % 5;
     MomentsMessage message;
     message.add_count(99);  // of an older use
     ToProto(moments, message);
