@@ -10,6 +10,8 @@ void AddSourceCounts(const SourceState& state, MetricPoint::ProducerProgress& po
   SourceState& counts = *sourced.mutable_source();
   counts = state;
   counts.clear_next_offset();
+  counts.clear_last_timestamp_ms();
+  counts.clear_last_end();
   if (counts.has_labels()) {
     counts.mutable_labels()->clear_partition();
     counts.mutable_labels()->clear_row_newest_ms();

@@ -33,6 +33,7 @@ bool SourceBatch::IsNew(const ConsumedRecord& record) const {
 
 void SourceBatch::Count(const RecordPlace& record) {
   SetNextOffset(state_, record.partition, record.offset + 1);
+  NoteLastRecord(state_, record.partition, record.timestamp_ms);
   state_.set_bytes(state_.bytes() + record.bytes);
   has_moved_ = true;
 }

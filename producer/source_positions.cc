@@ -1,5 +1,6 @@
 #include "producer/source_positions.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -71,6 +72,24 @@ void SetNextOffset(SourceState& state, int32_t partition, Offset next) {
   MILLRACE_CHECK(partition >= 0 && next >= NextOffset(state, partition));
   while (state.next_offset_size() <= partition) state.add_next_offset(0);
   state.set_next_offset(partition, next);
+}
+
+void NoteLastRecord(SourceState& state, int32_t partition, int64_t timestamp_ms) {
+  while (state.last_end_size() <= partition) {
+    state.add_last_end(0);
+    state.add_last_timestamp_ms(0);
+  }
+  state.set_last_end(partition, NextOffset(state, partition));
+  state.set_last_timestamp_ms(partition, timestamp_ms);
+}
+
+std::optional<LastRecord> LastRecordOf(const SourceState& state, int32_t partition) {
+  if (partition >= std::min(state.last_end_size(), state.last_timestamp_ms_size())) {
+    return std::nullopt;
+  }
+  const int64_t end = state.last_end(partition);
+  if (end <= 0 || end > NextOffset(state, partition)) return std::nullopt;
+  return LastRecord{Offset(end - 1), state.last_timestamp_ms(partition)};
 }
 
 }  // namespace millrace

@@ -43,4 +43,13 @@ Offset NextOffset(const SourceState& state, int32_t partition);
 // REQUIRES that it is not before the present one.
 void SetNextOffset(SourceState& state, int32_t partition, Offset next);
 
+// Keeps of the partition's record before its next offset when it was written.
+void NoteLastRecord(SourceState& state, int32_t partition, int64_t timestamp_ms);
+struct LastRecord {
+  Offset offset = 0;
+  int64_t timestamp_ms = 0;
+};
+// The last record of the partition that was read; none: it is not known.
+std::optional<LastRecord> LastRecordOf(const SourceState& state, int32_t partition);
+
 }  // namespace millrace

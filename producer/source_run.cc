@@ -28,6 +28,7 @@
 #include "producer/schema_wait.h"
 #include "producer/source_batch.h"
 #include "producer/source_features.h"
+#include "producer/source_identity.h"
 #include "producer/source_log.h"
 #include "producer/source_notes.h"
 #include "producer/source_positions.h"
@@ -355,6 +356,8 @@ Status KafkaSource::Begin(const std::optional<SourceState>& found) {
           options_.topic, " has ", partitions_, " partitions, but ", state.next_offset_size(),
           " were read: it was deleted and made again. Start a new job (another --job)"));
     }
+    MILLRACE_RETURN_IF_ERROR(CheckSameTopic(source_kafka_, topic_, state,
+                                            options_.continue_on_data_loss, display_, stop_));
     display_.Say(absl::StrCat(log_->input_data(), " holds ", GroupedNumber(state.rows()),
                               " rows already; continuing after them"));
   } else {

@@ -365,6 +365,32 @@ class Records(OnABroker):
         self.assertIn("holds 25 rows, 5 of them from this run; 5 offsets were deleted",
                       job.said("producer"))
 
+    def test_of_another_topic_of_the_same_name_are_an_error_unless_losses_are_gone_behind(self):
+        topic = self.topic(2)
+        lines = [f"{i}|no,{i}" for i in range(10)]
+        self.write_keyed(topic, lines)
+        job = self.job(topic, ["--format", "csv", "--columns", "late,x"], features=NUMBERS)
+        job.start("producer")
+        self.until_rows(job, 10)
+        job.kill("producer")
+        # The same topic is no other one.
+        job.start("producer")
+        job.wait_for_log("producer", "holds 10 rows already")
+        job.kill("producer")
+        self.broker.tool("kafka-topics", "--delete", "--topic", topic)
+        self.topic(2)
+        self.write_keyed(topic, [*lines, *lines])
+        job.commands["producer"].append("--until-end")
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 1)
+        self.assertIn("the topic was deleted and made again", job.said("producer"))
+        self.assertIn("Start a new job (another --job) for it", job.said("producer"))
+        job.commands["producer"] += ["--on-data-loss", "continue"]
+        job.start("producer")
+        self.assertEqual(job.wait("producer"), 0)
+        self.assertIn("going on where it was", job.said("producer"))
+        self.assertIn("holds 20 rows, 10 of them from this run", job.said("producer"))
+
     def test_from_now_on_are_those_that_come_after_the_first_start(self):
         topic = self.topic()
         self.write(topic, ["no,1", "yes,2"])

@@ -162,6 +162,20 @@ TEST(SourceBatch, LettersHoldNothingOfTheRecordWhereOnlyReasonsAreWanted) {
   EXPECT_EQ(letter.key() + letter.value(), "");
 }
 
+TEST(SourceBatch, KeepsWhenTheLastRecordOfEachPartitionWasWritten) {
+  SourceBatch batch(Begin({0, 0}), kDealing, false);
+  EXPECT_FALSE(LastRecordOf(batch.state(), 1));
+  batch.AddRow(At(1, Offset(3)), RowOf(1));
+  batch.AddUnusable(At(1, Offset(5)), absl::InvalidArgumentError("no row"));
+  batch.Skip(1, Offset(9));  // a transaction's end is no record
+  const auto last = LastRecordOf(StateIn(batch.Take()), 1);
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->offset, 5);
+  EXPECT_EQ(last->timestamp_ms, 1005);
+  EXPECT_FALSE(LastRecordOf(batch.state(), 0));
+  EXPECT_FALSE(LastRecordOf(batch.state(), 2)) << "it was added";
+}
+
 TEST(SourceBatch, CountsWhatWasLost) {
   SourceBatch batch(Begin({5}), kDealing, false);
   EXPECT_FALSE(batch.has_moved());
