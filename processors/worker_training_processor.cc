@@ -576,7 +576,14 @@ void WorkerTrainingProcessor::SendAgain(WorkerOutput& output) {
     }
     return AnswerLostShards(output);
   }
-  if (leave_clock_ || SomeoneLeft()) return LeaveAll(true, output);
+  if (leave_clock_ || SomeoneLeft()) {
+    // While it doubts what shard 0 has counted the source does not read on to the stream's end.
+    if (Part& first = parts_[0]; SomeoneLeft() && !first.left && !IsBorneOut(first)) {
+      first.asked_in_doubt = false;
+      AskInDoubt(ShardId(0), output);
+    }
+    return LeaveAll(true, output);
+  }
   if (!in_flight_.empty()) return in_flight_.AppendTo(output.messages);
   Clock newest = 0;
   for (const Part& part : parts_) newest = std::max(newest, part.clock);

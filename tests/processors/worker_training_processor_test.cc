@@ -285,6 +285,26 @@ TEST(WorkerTrainingTest, IfOneShardSaysLeftItLeavesAll) {
   EXPECT_TRUE(worker.training().left());
 }
 
+// A sliding buffer reads no further while it doubts that; and the reply may be lost.
+TEST(WorkerTrainingTest, WhereOneShardSaysLeftItAsksAgainWhatShardZeroHasCountedBeyondItsRows) {
+  WorkerOptions options = TrainingWorker::Options();
+  options.shards = 2;
+  TrainingWorker worker(options);
+  worker.AddRows(4);
+  const std::vector<Gradient> questions = worker.Start();
+  const Weights left = worker.To(questions[1], TrainingWorker::Left(worker.Answer(2, 1)));
+  ASSERT_TRUE(worker.Receive(left).ok());
+  worker.ReceiveAndTrain(TrainingWorker::Counting(8, worker.Answer(2, 0)));
+  for (int again = 0; again < 2; ++again) {
+    const std::vector<Gradient> asked = worker.Repeat();
+    ASSERT_THAT(asked, SizeIs(1));
+    EXPECT_THAT(worker.receivers(), ElementsAreArray<ShardId>({0}));
+    EXPECT_EQ(asked[0].kind_case(), Gradient::kAsk);
+  }
+  worker.AddRows(4);
+  EXPECT_THAT(worker.Repeat(), IsEmpty()) << "its rows have come";
+}
+
 TEST(WorkerTrainingTest, TheLeaveOfOtherShardsFollowsTheirClock) {
   WorkerOptions options = TrainingWorker::Options();
   options.shards = 2;
