@@ -76,8 +76,10 @@ FlagGroup FeatureGroup() {
            "with each answer: if --config has a buffer schedule, fm, deepfm or weight changes, and "
            "with --ids unless it has other training settings"},
           {"--text-buckets", "features.text_buckets", "Hashed features of each text column",
-           "262144; 1024 where --categorical-buckets is 4096, but with a buffer schedule and "
-           "--update online up to 65536, as many as 600,000 weights allow"},
+           "262144. Where --categorical-buckets is 4096: 1024; with --schedule buffer and --update "
+           "online the largest power of two with which all text columns have at most 600,000 "
+           "floats "
+           "(65536 of one column and two classes, 16384 of six)"},
           {"--missing", "features.missing",
            "A numeric cell without a value: mean: the column's running mean stands for it (0 "
            "if unscaled), and a feature of its own says that it is missing; mean-only: without "
@@ -154,9 +156,10 @@ FlagGroup TrainingGroup() {
            "Rows from this number on are also evaluated separately (\"tail\"); 0: as "
            "--freeze-after"},
           {"--on-drift", "training.on_drift",
-           "When the stream has changed, so that the loss of tested rows is higher. report: it is "
-           "told (Watch); forget: the adaptive learning rates of --update online become longer "
-           "again, too, so that the new stream is learnt faster"},
+           "What to do when the loss of tested rows rises and stays high (a drift). report: every "
+           "display says so; forget: the servers also raise the decaying learning rates of "
+           "--update "
+           "online again, so that the changed stream is learnt faster"},
           {"--distribution-strategy", "training.distribution_strategy",
            "ParameterServer: ServerApps have the weights; AllReduce: there are no servers, each "
            "WorkerApp has all weights, and they sum the updates (MasterApp; docs/all-reduce.md)"},
@@ -270,7 +273,7 @@ FlagGroup StreamGroup() {
            "row is learnt right after its neighbours, by the same worker; few: where rows come "
            "slowly, no worker waits long for its turn",
            "256; with --rate those of a tenth of a second, 32 at most; 1 with --time-column, "
-           "--features-only or a pipe"},
+           "--follow, --features-only or a pipe"},
           {"--epochs", "producer.epochs",
            "Stream the file so many times; row numbers continue. Only rows of the first pass are "
            "counted and evaluated while training"},

@@ -432,10 +432,10 @@ constexpr char kStatusFooter[] =
     "\n"
     "It reads the job's topic plan, which the master writes, and gives up after 5 seconds without "
     "a\n"
-    "broker, unless --broker-timeout says otherwise. In metrics it looks whether the model is "
-    "worse\n"
-    "than the class frequencies, or the mean, alone, and says so. docs/master.md says what the\n"
-    "phases are, and has the fields of --json.\n"
+    "broker, unless --broker-timeout says otherwise. It also reads the topic metrics, and warns "
+    "if\n"
+    "the model is worse than the class frequencies, or the mean, alone. docs/master.md says what\n"
+    "the phases are, and has the fields of --json.\n"
     "\n"
     "Exit codes: 0 it was shown; 1 an error, also that no MasterApp has run the job; 2 wrong\n"
     "usage.";
@@ -469,9 +469,12 @@ Status ShowStatus(const JobFlags& flags, bool json) {
   if (worse_than_prior.ok()) {
     job.worse_than_prior = *worse_than_prior;
   } else {
-    std::fprintf(stderr,
-                 "MasterApp status: whether the model has learnt anything is not known: %s\n",
-                 std::string(worse_than_prior.status().message()).c_str());
+    std::fprintf(
+        stderr,
+        "MasterApp status: the topic %s.metrics cannot be read, so it is not known whether the "
+        "model is worse than the class frequencies (%s). Give this user the right to read it "
+        "(docs/security.md)\n",
+        config.name().c_str(), std::string(worse_than_prior.status().message()).c_str());
   }
   const std::string text = json ? StatusJson(config.name(), job) : StatusTable(config.name(), job);
   const bool is_written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;

@@ -22,8 +22,9 @@ import numpy
 
 
 def caught_up(manifest, rows, slots, missed):
-    """The rows, shrunk by the L2 penalties that each has missed since it was last named; or as a learner
-    (--on-drift forget) has forgotten the last of the six numbers of each weight, so often."""
+    """The rows as they are now: shrunk by the L2 penalties that each has missed since it was last named. Of an
+    online learner (--on-drift forget): with the curvature, the last of each weight's six numbers, divided by 64
+    for each time that the row has missed."""
     if manifest["training"].get("update", {}).get("kind") == "ONLINE":
         rows = rows.copy()
         rows[:, 5::6] *= numpy.exp2(-6 * missed)[:, None]

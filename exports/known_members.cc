@@ -113,7 +113,7 @@ class Checker final : public nlohmann::json_sax<nlohmann::json> {
     wrong_ = "it has a member '" + Printable(name, 100) + "'" +
              (place.empty() ? "" : " in " + place) + " that this program does not know";
     if (nearest) {
-      wrong_ += "; did you mean " + *nearest + "?";
+      wrong_ += "; the nearest that it knows is " + *nearest;
       return false;
     }
     for (size_t i = 0; i < names.size(); ++i) wrong_ += (i == 0 ? "; it knows " : ", ") + names[i];

@@ -64,9 +64,11 @@ Status CheckMembersOf(const std::string& path, const std::string& text,
   if (!is_ours) known.unread = {"training", "progressive", "window"};
   Status checked = CheckMembers(text, *ModelDescription::descriptor(), known);
   if (checked.ok()) return checked;
-  return absl::DataLossError(path + ": " + std::string(checked.message()) +
-                             ". Correct it, or use the version of Millrace that wrote it (" +
-                             Printable(description.millrace(), 100) + ")");
+  const std::string remedy =
+      is_ours ? "Somebody has edited the file: export the model again (ServerApp --export)"
+              : "Use the version of Millrace that wrote it (" +
+                    Printable(description.millrace(), 100) + ")";
+  return absl::DataLossError(path + ": " + std::string(checked.message()) + ". " + remedy);
 }
 
 StatusOr<ModelDescription> Parse(const std::string& path, const std::string& text) {

@@ -58,11 +58,11 @@ std::string EmptyRowsText(std::string_view topic, const EmptyRows& found,
   absl::StrAppend(&text, all ? " a" : "", " value in any of the model's columns (", Listed(columns),
                   ")");
   if (!found.members.empty()) {
-    absl::StrAppend(&text, "; the first of them has ", Listed(found.members));
+    absl::StrAppend(&text, "; the first such row has ", Listed(found.members), " instead");
   }
   return text +
-         ". Is it another topic, or are they called otherwise there? They are scored as rows "
-         "whose cells are all empty";
+         ". Check --input-topic, and whether the topic has these columns under other names. "
+         "Predictor goes on, and scores such a row as if every cell were empty";
 }
 
 }  // namespace millrace

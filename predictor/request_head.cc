@@ -45,15 +45,16 @@ void RequestHead::Add(std::string_view name, std::string_view value) {
 
 std::string_view RequestHead::WhyEndIsUnclear() const {
   if (!are_names_plain_) {
-    return "the name of a header has other characters than a name has, or its value goes on in "
-           "the next line";
+    return "the name of a header has a character that RFC 9110 does not allow, or its value goes "
+           "on "
+           "in the next line; each header is one line, NAME: VALUE";
   }
   if (!are_values_plain_) return "the value of a header has a control character";
   if (lengths_ > 1) return "Content-Length is given twice";
   if (lengths_ > 0 && encodings_ > 0) return "Content-Length stands beside Transfer-Encoding";
   if (!are_lengths_numbers_) return "Content-Length is no number of digits only";
   if (encodings_ > 1) return "Transfer-Encoding is given twice";
-  if (!is_chunked_) return "Transfer-Encoding is not chunked, the only one that is known here";
+  if (!is_chunked_) return "Transfer-Encoding is not chunked; send that, or Content-Length";
   if (encodings_ > 0 && version_ == "HTTP/1.0") return "HTTP/1.0 has no Transfer-Encoding";
   return "";
 }

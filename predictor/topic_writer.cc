@@ -44,7 +44,8 @@ Status TopicWriter::Open() {
   options.transactional_id = options_.group;
   StatusOr<std::unique_ptr<KafkaProducer>> producer =
       OpenTransactional(options_.kafka, options, options_.outputs, broker_retry_);
-  if (!producer.ok()) return OfDeletedTopic(producer.status());
+  if (absl::IsNotFound(producer.status())) return OfDeletedTopic(producer.status());
+  if (!producer.ok()) return producer.status();
   producer_ = *std::move(producer);
   return absl::OkStatus();
 }
@@ -141,9 +142,10 @@ Status TopicWriter::OfRefusal(const Status& done) {
 Status TopicWriter::OfDeletedTopic(const Status& done) const {
   for (const std::string& topic : options_.outputs) {
     if (TextOf(done).find(absl::StrCat("'", topic, "'")) == std::string_view::npos) continue;
-    return WithText(done, absl::StrCat("topic '", topic,
+    return WithText(done, absl::StrCat("the output topic '", topic,
                                        "' is gone: it was deleted while Predictor ran. Make it "
-                                       "again, and start Predictor again: it continues there"));
+                                       "again, and start Predictor again: it continues after the "
+                                       "last record whose prediction was committed"));
   }
   return done;
 }

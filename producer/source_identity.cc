@@ -43,9 +43,9 @@ Status CheckSameTopic(const KafkaOptions& kafka, const SourceTopic& topic, const
       return absl::OkStatus();
     }
     other = absl::StrCat(topic.name, " [", record.partition, "]: the record at offset ",
-                         int64_t{last.offset}, " is of ", TextOfTime(record.timestamp_ms),
-                         ", but the one that was read there was of ", TextOfTime(last.timestamp_ms),
-                         ": the topic was deleted and made again, or has lost its end");
+                         int64_t{last.offset}, " has the time ", TextOfTime(record.timestamp_ms),
+                         "; when this job read it, it had ", TextOfTime(last.timestamp_ms),
+                         ". So the topic was deleted and made again, or has lost its end");
     return absl::OkStatus();
   };
   handler.on_end = [&](int32_t partition, Offset) { open.erase(partition); };
@@ -69,10 +69,14 @@ Status CheckSameTopic(const KafkaOptions& kafka, const SourceTopic& topic, const
   if (other.empty()) return absl::OkStatus();
   if (!goes_on) {
     return absl::DataLossError(absl::StrCat(
-        other, ". Start a new job (another --job) for it; with --on-data-loss continue ",
-        topic.program, " goes on at the offset where it was"));
+        other,
+        ". Start a new job (another --job) to read the new topic from its beginning; or give "
+        "--on-data-loss continue: ",
+        topic.program,
+        " then reads on behind that offset, and skips what "
+        "stands before"));
   }
-  display.Warn(absl::StrCat(other, "; going on where it was (--on-data-loss continue)"));
+  display.Warn(absl::StrCat(other, "; reading on behind that offset (--on-data-loss continue)"));
   return absl::OkStatus();
 }
 

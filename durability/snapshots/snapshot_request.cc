@@ -129,9 +129,9 @@ class SnapshotProgress {
     MILLRACE_RETURN_IF_ERROR(metrics_->Poll(kPointsAtOnce, handler).status());
     if (!is_given_up) return is_under_way;
     return absl::UnavailableError(
-        "the servers cancelled the snapshot: another snapshot was in progress, or the shards did "
-        "not come to one cut, since updates were on their way to some of them (the servers' logs "
-        "say which); request it again");
+        "the servers cancelled the snapshot. The log of the ServerApp of shard 0 says why: another "
+        "snapshot was in progress; or the shards were at different clocks; or a part is missing or "
+        "could not be written (check --snapshot-dir and its free space). Then request it again");
   }
 
  private:

@@ -156,8 +156,7 @@ void SnapshotTaker::FollowOpen(ShardId shard, const ServerProcessor& processor, 
   const uint64_t updates = processor.counters().gradients_accepted();
   if (!at_work_.contains(shard) || at_work_.at(shard).open.id != *open) {
     at_work_[shard] = {.open = {*open, now}, .updates = updates, .since_update = now};
-    spdlog::info("shard {}: snapshot {} requested; its cut is some updates of every worker ahead",
-                 shard, *open);
+    spdlog::info("shard {}: snapshot {} requested", shard, *open);
     return;
   }
   AtWork& at_work = at_work_.at(shard);
@@ -176,15 +175,18 @@ void SnapshotTaker::CutOrCancel(Time now, std::vector<OutgoingRecord>& out) {
   const bool is_late = now - at_work.open.since > most;
   const bool is_quiet = now - at_work.since_update > Quiet(update, training_.shards());
   if (!at_work.is_told && (is_quiet || is_late)) {
-    spdlog::info("snapshot {}: too few updates come for its cut; the shards are cut where they are",
-                 id);
+    spdlog::info(
+        "snapshot {}: too few updates came for its cut; it is taken of the shards as they are", id);
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
       out.push_back(SnapshotCutHere(config_, shard, id));
     }
     at_work.is_told = true;
     at_work.open.since = now;
   } else if (at_work.is_told && is_late) {
-    spdlog::warn("snapshot {}: cancelled: shard 0 has not come to its cut; request it again", id);
+    spdlog::warn(
+        "snapshot {}: cancelled: shard 0 did not read the order to cut in time; see whether this "
+        "ServerApp reads gradients (its log, the broker), then request the snapshot again",
+        id);
     Cancel(id, false, out);
     at_work.open.since = now;
   }

@@ -203,8 +203,8 @@ class Job:
 
     def export(self, folder: str | os.PathLike[str], timeout: float | None = None) -> Model:
         """Writes the model of a job that has ended, or as it is now of one that runs, and reads it.
-        RuntimeError: a running job gets no rows, so that no snapshot is completed; TimeoutError: there
-        is none after `timeout` seconds."""
+        RuntimeError: the servers cancelled the snapshot; TimeoutError: there is none after `timeout`
+        seconds."""
         target = os.path.abspath(os.fspath(folder))
         end = self.folder / "snapshots" / f"{self.name}-end"
         # (While the job runs, what is there is of one that ended earlier.)

@@ -384,11 +384,11 @@ class Records(OnABroker):
         job.start("producer")
         self.assertEqual(job.wait("producer"), 1)
         self.assertIn("the topic was deleted and made again", job.said("producer"))
-        self.assertIn("Start a new job (another --job) for it", job.said("producer"))
+        self.assertIn("Start a new job (another --job) to read the new topic", job.said("producer"))
         job.commands["producer"] += ["--on-data-loss", "continue"]
         job.start("producer")
         self.assertEqual(job.wait("producer"), 0)
-        self.assertIn("going on where it was", job.said("producer"))
+        self.assertIn("reading on behind that offset", job.said("producer"))
         self.assertIn("holds 20 rows, 10 of them from this run", job.said("producer"))
 
     def test_from_now_on_are_those_that_come_after_the_first_start(self):

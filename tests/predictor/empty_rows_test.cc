@@ -20,13 +20,13 @@ std::string Text(const EmptyRows& found, bool at_end = false) {
 TEST(EmptyRowsText, OfAllOfTheFirstTenIsSaidWithWhatThereIsInstead) {
   EXPECT_EQ(Text({.rows = 9, .empty = 9}), "");
   EXPECT_EQ(Text({.rows = 10, .empty = 9}), "");
-  EXPECT_EQ(
-      Text({.rows = 10, .empty = 10, .members = {"km", "a\"b"}}),
-      "none of the first 10 rows of rides has a value in any of the model's columns "
-      "(\"distance\", \"temp\"); the first of them has \"km\", \"a\\\"b\". Is it another "
-      "topic, or are they called otherwise there? They are scored as rows whose cells are all "
-      "empty");
-  EXPECT_THAT(Text({.rows = 10, .empty = 10}), HasSubstr("\"temp\"). Is it another topic"));
+  EXPECT_EQ(Text({.rows = 10, .empty = 10, .members = {"km", "a\"b"}}),
+            "none of the first 10 rows of rides has a value in any of the model's columns "
+            "(\"distance\", \"temp\"); the first such row has \"km\", \"a\\\"b\" instead. Check "
+            "--input-topic, and whether the topic has these columns under other names. Predictor "
+            "goes on, "
+            "and scores such a row as if every cell were empty");
+  EXPECT_THAT(Text({.rows = 10, .empty = 10}), HasSubstr("\"temp\"). Check --input-topic"));
 }
 
 TEST(EmptyRowsText, OfFewerIsSaidWhenNoMoreCome) {

@@ -170,7 +170,7 @@ TEST_F(TopicRunTest, RowsWithoutAnyOfTheColumnsAreSaidWhileTheRunGoesOn) {
   EXPECT_THAT(
       testing::internal::GetCapturedStderr(),
       HasSubstr("none of the first 10 rows of rows has a value in any of the model's columns "
-                "(\"a\", \"b\", \"c\"); the first of them has \"km\", \"plane.id\". "));
+                "(\"a\", \"b\", \"c\"); the first such row has \"km\", \"plane.id\" instead. "));
 }
 
 TEST_F(TopicRunTest, RowsWithoutAnyOfTheColumnsAreSaidOfOneThatIsAll) {
