@@ -60,8 +60,9 @@ class Flights(test_demo.OnStandIns):
     def test_one_worker_ranks_it_a_little_better(self):
         self.assertGreaterEqual(self.last_fifth("--workers", "1")["auc"], .77)
 
-    def test_so_do_four_workers_that_know_each_flight_number(self):
-        self.assertGreaterEqual(self.last_fifth("--ids", "flight")["auc"], .775)
+    def test_so_do_four_workers_that_know_each_flight_number_and_aircraft(self):
+        for ids in "flight", "tailnum,flight":
+            self.assertGreaterEqual(self.last_fifth("--ids", ids)["auc"], .775)
 
 
 if __name__ == "__main__":
