@@ -320,23 +320,6 @@ class AnswersRowsOfTheClockBeforeByThePresent final : public ChangesTheAnswerOfT
   }
 };
 
-// Does not catch up with the penalties that rows have missed.
-class ForgetsMissedPenalties final : public ServerHost {
- public:
-  using ServerHost::ServerHost;
-
- protected:
-  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
-    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
-    auto& processor = const_cast<ServerProcessor&>(task().processor());
-    ShardState state;
-    processor.SaveState(state);
-    state.set_shrinkage(0);
-    state.mutable_previous_round()->set_shrinkage(0);
-    return processor.LoadState(state);
-  }
-};
-
 // SGD and AdaGrad on a wide model with a penalty.
 void WideWithL2(Scenario& scenario, Faults& faults) {
   Sequential(scenario, faults);
@@ -386,7 +369,7 @@ std::vector<PlantedError> PlantedInMessages() {
   errors.push_back(InServer<StepsRowsTwice>("a step of embedding rows that is made twice", 20,
                                             EventualEmbeddings));
   errors.push_back(
-      InServer<ForgetsMissedPenalties>("penalties missed that are forgotten", 50, WideWithL2));
+      InServer<LosesWhatRowsHaveMissed>("penalties missed that are forgotten", 50, WideWithL2));
   errors.push_back(InServer<DoubtsTheTime>("a clock that jumps and is not believed", 20,
                                            [](Scenario& scenario, Faults& faults) {
                                              EventualEmbeddings(scenario, faults);

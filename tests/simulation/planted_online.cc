@@ -64,23 +64,6 @@ class ForgetsNothing final : public ServerHost {
   }
 };
 
-// Lets the embedding rows be that no update names.
-class KeepsWhatNobodyNames final : public ServerHost {
- public:
-  using ServerHost::ServerHost;
-
- protected:
-  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
-    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
-    auto& processor = const_cast<ServerProcessor&>(task().processor());
-    ShardState state;
-    processor.SaveState(state);
-    state.set_shrinkage(0);
-    state.mutable_previous_round()->set_shrinkage(0);
-    return processor.LoadState(state);
-  }
-};
-
 // Neither weighs rows by their classes nor counts them.
 using KnowsNoBalance =
     WithOtherOptions<[](WorkerId, WorkerOptions& options) { options.balances_classes = false; }>;
@@ -189,7 +172,7 @@ std::vector<PlantedError> PlantedInOnlineLearning() {
                                         OnlineOnBuffer));
   errors.push_back(InServer<HearsOfNoDrift>("a server that hears of no drift", 20, Forgetting));
   errors.push_back(InServer<ForgetsNothing>("a server that forgets nothing", 20, Forgetting));
-  errors.push_back(InServer<KeepsWhatNobodyNames>(
+  errors.push_back(InServer<LosesWhatRowsHaveMissed>(
       "a server that forgets nothing of rows that are not named", 50, WideForgetting));
   return errors;
 }

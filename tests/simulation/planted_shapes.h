@@ -193,4 +193,22 @@ inline void Losses(Scenario& scenario, Faults& faults) {
   faults.rate = std::max(faults.rate, 0.01);
 }
 
+// Embedding rows do not catch up with what they have missed in steps that do not name them:
+// penalties, or forgetting.
+class LosesWhatRowsHaveMissed final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  Status Fold(const GradientRecord& record, std::vector<OutgoingRecord>& out) override {
+    MILLRACE_RETURN_IF_ERROR(ServerHost::Fold(record, out));
+    auto& processor = const_cast<ServerProcessor&>(task().processor());
+    ShardState state;
+    processor.SaveState(state);
+    state.set_shrinkage(0);
+    state.mutable_previous_round()->set_shrinkage(0);
+    return processor.LoadState(state);
+  }
+};
+
 }  // namespace millrace::simulation
