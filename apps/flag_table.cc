@@ -153,13 +153,10 @@ FlagGroup TrainingGroup() {
           {"--freeze-after", "training.freeze_after_rows",
            "Rows from this number on are tested, not trained on; 0: none"},
           {"--tail-after", "training.tail_after_rows",
-           "Rows from this number on are also evaluated separately (\"tail\"); 0: as "
-           "--freeze-after"},
+           "Rows from here on are also evaluated separately (\"tail\"); 0: as --freeze-after"},
           {"--on-drift", "training.on_drift",
-           "What to do when the loss of tested rows rises and stays high (a drift). report: every "
-           "display says so; forget: the servers also raise the decaying learning rates of "
-           "--update "
-           "online again, so that the changed stream is learnt faster"},
+           "When the stream has changed. report: every display says so; forget: servers also raise "
+           "the decaying learning rates of --update online again, so that it is learnt faster"},
           {"--distribution-strategy", "training.distribution_strategy",
            "ParameterServer: ServerApps have the weights; AllReduce: there are no servers, each "
            "WorkerApp has all weights, and they sum the updates (MasterApp; docs/all-reduce.md)"},

@@ -1,6 +1,7 @@
 #include "models/forgetting.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/online_learner.h"
 
@@ -26,7 +27,8 @@ void OnlineForgetting::Forget(uint64_t begin, std::span<float> parameters) const
 }
 
 void OnlineForgetting::ForgetRow(double times, std::span<float> values) {
-  for (double done = 0; done < std::min(times, kMostTimes); ++done) {
+  const int rounds = times > 0 ? static_cast<int>(std::ceil(std::min(times, kMostTimes))) : 0;
+  for (int done = 0; done < rounds; ++done) {
     for (uint64_t i = 0; i < values.size(); ++i) {
       if (IsCurvature(i)) values[i] *= kKeptOfCurvature;
     }

@@ -233,7 +233,7 @@ class Records(OnABroker):
         self.wait_for_log(process, "has been read to its end")
         self.write([json.dumps({"km": i, "plane": {"id": i}}) for i in range(10)])
         self.wait_for_log(process, 'value in any of the model\'s columns ("distance", "temp", "carrier"); the first '
-                                   'of them has "km", "plane.id"')
+                                   'such row has "km", "plane.id" instead')
 
     def test_that_come_alone_are_answered_at_once_and_ctrl_c_loses_none(self):
         self.create(self.input, self.output)

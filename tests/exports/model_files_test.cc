@@ -368,8 +368,8 @@ TEST(ModelFiles, WithAMemberThatIsNotKnownAreRefusedUnlessALaterVersionWroteThem
   };
   EXPECT_THAT(
       why(ReadEdited("\"scaled\": ", "\"scalled\": ")),
-      HasSubstr("it has a member 'scalled' in shape that this program does not know; did you "
-                "mean scaled?"));
+      HasSubstr("it has a member 'scalled' in shape that this program does not know; the nearest "
+                "that it knows is scaled. Somebody has edited the file"));
   EXPECT_THAT(why(ReadEdited("\"job\": ", "\"\u00e9\": {\"a\": [1]}, \"job\": ")),
               HasSubstr("it knows format, millrace, job, "));
   EXPECT_TRUE(ReadEdited("\"job\": ", "\"colour\": {\"a\": [1]}, \"job\": ", kLater).ok());
