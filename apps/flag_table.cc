@@ -78,8 +78,7 @@ FlagGroup FeatureGroup() {
           {"--text-buckets", "features.text_buckets", "Hashed features of each text column",
            "262144. Where --categorical-buckets is 4096: 1024; with --schedule buffer and --update "
            "online the largest power of two with which all text columns have at most 600,000 "
-           "floats "
-           "(65536 of one column and two classes, 16384 of six)"},
+           "floats (65536 of one column and two classes, 16384 of six)"},
           {"--missing", "features.missing",
            "A numeric cell without a value: mean: the column's running mean stands for it (0 "
            "if unscaled), and a feature of its own says that it is missing; mean-only: without "

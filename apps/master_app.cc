@@ -432,10 +432,9 @@ constexpr char kStatusFooter[] =
     "\n"
     "It reads the job's topic plan, which the master writes, and gives up after 5 seconds without "
     "a\n"
-    "broker, unless --broker-timeout says otherwise. It also reads the topic metrics, and warns "
-    "if\n"
-    "the model is worse than the class frequencies, or the mean, alone. docs/master.md says what\n"
-    "the phases are, and has the fields of --json.\n"
+    "broker, unless --broker-timeout says otherwise. It also reads the topic metrics, and warns\n"
+    "if the model is worse than the class frequencies, or the mean, alone. docs/master.md says\n"
+    "what the phases are, and has the fields of --json.\n"
     "\n"
     "Exit codes: 0 it was shown; 1 an error, also that no MasterApp has run the job; 2 wrong\n"
     "usage.";

@@ -46,8 +46,7 @@ void RequestHead::Add(std::string_view name, std::string_view value) {
 std::string_view RequestHead::WhyEndIsUnclear() const {
   if (!are_names_plain_) {
     return "the name of a header has a character that RFC 9110 does not allow, or its value goes "
-           "on "
-           "in the next line; each header is one line, NAME: VALUE";
+           "on in the next line; each header is one line, NAME: VALUE";
   }
   if (!are_values_plain_) return "the value of a header has a control character";
   if (lengths_ > 1) return "Content-Length is given twice";

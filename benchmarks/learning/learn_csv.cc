@@ -34,9 +34,8 @@ constexpr char kDescription[] =
     "Learns a CSV as a job does, in one process and without Kafka, and prints the figures of "
     "every\n"
     "row tested before it was learned, as one line of JSON: of all rows, and of the last fifth\n"
-    "(of the rows from --tail-after on, if that is given). worse_than_prior says in words that "
-    "the\n"
-    "model is worse than the class frequencies, or the mean, alone; null: it is not.";
+    "(of the rows from --tail-after on, if that is given). worse_than_prior says in words\n"
+    "that the model is worse than the class frequencies, or the mean, alone; null: it is not.";
 
 constexpr char kFooter[] =
     "Examples\n"

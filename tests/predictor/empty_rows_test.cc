@@ -24,8 +24,7 @@ TEST(EmptyRowsText, OfAllOfTheFirstTenIsSaidWithWhatThereIsInstead) {
             "none of the first 10 rows of rides has a value in any of the model's columns "
             "(\"distance\", \"temp\"); the first such row has \"km\", \"a\\\"b\" instead. Check "
             "--input-topic, and whether the topic has these columns under other names. Predictor "
-            "goes on, "
-            "and scores such a row as if every cell were empty");
+            "goes on, and scores such a row as if every cell were empty");
   EXPECT_THAT(Text({.rows = 10, .empty = 10}), HasSubstr("\"temp\"). Check --input-topic"));
 }
 
