@@ -415,69 +415,6 @@ void ServerProcessor::AnswerNewlyReleased(std::optional<Clock> before, WorkerId 
   }
 }
 
-void ServerProcessor::HandleRequest(const Gradient& message, ServerOutput& output) {
-  if (lost_) return;
-  if (message.has_cancel_snapshot()) {
-    const uint64_t id = message.cancel_snapshot().snapshot();
-    // (Whose cut the shard has left already may be whole all the same, unless this says otherwise.)
-    const std::optional<uint64_t> open = cut_.open();
-    if (open && id >= *open) {
-      snapshot_given_up_ = std::max(snapshot_given_up_, *open);
-    } else if (id > cut_.newest() || message.cancel_snapshot().incomplete()) {
-      snapshot_given_up_ = std::max(snapshot_given_up_, id);
-    }
-    cut_.Cancel(id);
-    return;
-  }
-  if (message.has_cut_here()) {
-    const uint64_t id = message.cut_here().snapshot();
-    if (cut_.CutHere(id)) output.snapshot = id;
-    return;
-  }
-  const uint64_t number = message.request_snapshot().number();
-  if (options_.shard != 0 || number == snapshot_request_) return;
-  // Numbers are times of somebody's clock, which may have been wrong: ids ascend all the same.
-  const uint64_t id = std::max(number, cut_.newest() + 1);
-  const std::optional<uint64_t> open = open_snapshot();
-  if (id > kMostSnapshot || !cut_.Begin(id, clocks_)) {
-    // (The last cut is still told to whoever comes to it, and nobody comes where no rows do.)
-    if (!open && id == number && id <= kMostSnapshot && !clocks_.AllLeft()) {
-      snapshot_waiting_ = id;
-    } else if (open != number) {
-      snapshot_given_up_ = std::max(snapshot_given_up_, number);
-    }
-    return;
-  }
-  if (open) snapshot_given_up_ = std::max(snapshot_given_up_, *open);  // it has only waited
-  snapshot_request_ = number;
-  for (const auto& [worker, member] : members_) {
-    if (!clocks_.left(worker)) output.answers.push_back(worker);
-  }
-}
-
-// Shard 0 knows better: it has fixed the cuts itself.
-void ServerProcessor::NoteMark(WorkerId worker, const SnapshotMark& mark) {
-  if (options_.shard != 0) cut_.Note(worker, mark);
-}
-
-void ServerProcessor::CheckCut(ServerOutput& output) {
-  if (const std::optional<uint64_t> snapshot = cut_.Reach(clocks_)) output.snapshot = snapshot;
-}
-
-Status ServerProcessor::LeaveCut(ServerOutput& output) {
-  MILLRACE_CHECK(at_cut());
-  cut_.Leave();
-  if (options_.consistency.sequential()) return absl::OkStatus();  // rounds are held as ever
-  for (auto& [worker, member] : members_) {
-    while (!member.held.empty()) {
-      const Gradient::Update update = TakeHeld(member);
-      MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, update, output));
-    }
-  }
-  CheckInvariants();
-  return absl::OkStatus();
-}
-
 StatusOr<std::string> ServerProcessor::Answer(WorkerId worker, const AnswerOptions& options) const {
   const std::deque<std::vector<EmbeddingId>>& wanted = members_.at(worker).wanted;
   const size_t requests = std::min(options.requests, wanted.size());
