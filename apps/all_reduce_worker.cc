@@ -23,6 +23,7 @@
 #include "tasks/task_options.h"
 #ifdef MILLRACE_HAS_GLOO
 #include "members/member_loop.h"
+#include "topics/most_workers.h"
 #endif
 
 namespace millrace {
@@ -106,7 +107,8 @@ Status RunAllReduceWorker(JobConfig config, const JobFeatures& features, JobRegi
   MILLRACE_RETURN_IF_ERROR(SetSettings(features, registry, config));
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training,
                             PublishSettings(config, features, "", registry));
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, training.shards(), stop));
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(
+      config, TopicSizesOf(training.training(), features.workers(), training.shards()), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry.ReadEnded());
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry.Generation());
   const JobConfig at_end = ConfigOfTheEnd(config);

@@ -91,7 +91,18 @@ Status CheckBuffer(const Training::Buffer& buffer) {
 // What is not there, or would mean something else, where rows are leased.
 Status CheckSharding(const JobConfig& config) {
   const Training& training = config.training();
-  if (training.sharding() != Training::DYNAMIC) return absl::OkStatus();
+  if (training.sharding() != Training::DYNAMIC) {
+    if (!training.has_max_workers()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        Named("training.max_workers") +
+        " has no effect without --sharding dynamic: give that, too, or leave it out");
+  }
+  if (training.has_max_workers() &&
+      (training.max_workers() < config.workers() || training.max_workers() > kMostWorkers)) {
+    return absl::InvalidArgumentError(Named("training.max_workers") + ": give " +
+                                      std::to_string(config.workers()) + " (--workers) to " +
+                                      std::to_string(kMostWorkers));
+  }
   const auto wrong = [](const std::string& field, const std::string& why) {
     return absl::InvalidArgumentError(Named(field) + " does not go together with --sharding " +
                                       "dynamic: " + why + ". Leave out one of the two");

@@ -109,6 +109,10 @@ FlagGroup TrainingGroup() {
            "Which rows a logical worker learns from. static: those of its partition; dynamic: "
            "ranges that MasterApp leases to it, so that a slow worker gets fewer "
            "(docs/leases.md)"},
+          {"--max-workers", "training.max_workers",
+           "With --sharding dynamic: logical workers that the job may be given while it runs "
+           "(MasterApp resize)",
+           "four times --workers, and at least 16"},
           {"--consistency,--max-vector-clock-delay,--max_vector_clock_delay",
            "training.consistency",
            "sequential, eventual, bounded:K; or the maximum delay: 0, -1, K", "sequential"},

@@ -36,6 +36,7 @@
 #include "master/job_processes.h"
 #include "master/master_log.h"
 #include "master/master_loop.h"
+#include "master/master_requests.h"
 #include "master/model_quality.h"
 #include "master/plan_reader.h"
 #include "master/row_leases.h"
@@ -58,6 +59,7 @@ constexpr char kFooter[] =
     "  MasterApp [FLAGS]          run the job\n"
     "  MasterApp status [FLAGS]   its processes, where they stand and how they ended last\n"
     "  MasterApp stop [FLAGS]     stop its processes, from anywhere\n"
+    "  MasterApp resize [FLAGS]   change the number of its logical workers while it trains\n"
     "\n"
     "Examples\n"
     "  MasterApp --job flights --input flights.csv --label late --numeric distance,temp \\\n"
@@ -451,6 +453,20 @@ constexpr char kStopFooter[] =
     "Exit codes: 0 they are stopped, or had ended; 1 an error, also that no MasterApp answers; 2\n"
     "wrong usage; 130 stopped waiting for it.";
 
+constexpr char kResizeDescription[] =
+    "MasterApp resize: changes the number of a job's logical workers while it trains.";
+constexpr char kResizeFooter[] =
+    "Examples\n"
+    "  MasterApp resize --job flights --workers 8\n"
+    "\n"
+    "For jobs that lease rows (--sharding dynamic, docs/leases.md). --workers says how many it\n"
+    "is to have. New ones get leases when shard 0 has let them in; those that are too many get\n"
+    "through with theirs, and leave. The job's processes share the logical workers: their number\n"
+    "stays as it is. Waits until the job has the workers. Ctrl-C ends the waiting only.\n"
+    "\n"
+    "Exit codes: 0 the job has so many workers, or has ended meanwhile; 1 an error, and nothing\n"
+    "has changed, or no MasterApp answers; 2 wrong usage; 130 stopped waiting for it.";
+
 // A command that a person waits for gives up without a broker, unless told otherwise.
 StatusOr<JobConfig> LoadToAsk(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
@@ -488,6 +504,14 @@ Status Stop(const JobFlags& flags) {
   return absl::OkStatus();
 }
 
+Status Resize(const JobFlags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
+  MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job,
+                            ResizeJob(config, config.workers(), StopOnSignals()));
+  std::fputs(StatusTable(config.name(), job).c_str(), stdout);
+  return absl::OkStatus();
+}
+
 int RunStatus(int argc, char** argv) {
   CLI::App app(kStatusDescription, "MasterApp status");
   app.footer(kStatusFooter);
@@ -504,6 +528,14 @@ int RunStop(int argc, char** argv) {
   return RunProgram(app, "MasterApp stop", argc, argv, [&] { return Stop(flags); });
 }
 
+int RunResize(int argc, char** argv) {
+  CLI::App app(kResizeDescription, "MasterApp resize");
+  app.footer(kResizeFooter);
+  const JobFlags flags(app);
+  app.get_option("--workers")->required();  // that of a job file is what the job began with
+  return RunProgram(app, "MasterApp resize", argc, argv, [&] { return Resize(flags); });
+}
+
 }  // namespace
 }  // namespace millrace
 
@@ -511,5 +543,6 @@ int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "status") return millrace::RunStatus(argc - 1, argv + 1);
   if (command == "stop") return millrace::RunStop(argc - 1, argv + 1);
+  if (command == "resize") return millrace::RunResize(argc - 1, argv + 1);
   return millrace::RunJob(argc, argv);
 }

@@ -29,6 +29,7 @@
 #include "server/server_loop.h"
 #include "tasks/task_options.h"
 #include "topics/master_topics.h"
+#include "topics/most_workers.h"
 
 namespace millrace {
 namespace {
@@ -153,7 +154,8 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
   RequestSnapshotsOnSignal();
   MILLRACE_RETURN_IF_ERROR(CheckServerPaths(config));
   MILLRACE_RETURN_IF_ERROR(CheckThatAMasterLeases(config, stop));
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, config.shards(), stop));
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(
+      config, TopicSizesOf(config.training(), config.workers(), config.shards()), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, registry->ReadTraining());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "job/kafka_options.h"
+#include "topics/most_workers.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -23,7 +24,8 @@ FeedReader::FeedReader(const JobConfig& config, const FoundJob& job, JobModel mo
                        OnCounted on_counted)
     : job_(config.name()),
       topic_(TopicName(config.name(), Topic::kWeights)),
-      partition_(SharedWeightsPartition(job.features.workers())),
+      partition_(
+          SharedWeightsPartition(MostWorkers(job.training.training(), job.features.workers()))),
       on_counted_(std::move(on_counted)),
       feed_(std::move(model)),
       back_(kBackPerShard * job.training.shards()) {

@@ -436,10 +436,10 @@ Status CheckWorkers(const JobConfig& config, const std::atomic<bool>& stop) {
 
 }  // namespace
 
-Status PrepareTopics(const JobConfig& config, std::optional<uint32_t> shards,
+Status PrepareTopics(const JobConfig& config, const std::optional<TopicSizes>& sizes,
                      const std::atomic<bool>& stop) {
   std::vector<TopicSettings> topics;
-  for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), shards)) {
+  for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), sizes)) {
     topics.push_back({plan.name, static_cast<int32_t>(plan.partitions), std::move(plan.config)});
   }
   Status prepared = EnsureJobTopics(config, topics, "topics", stop);

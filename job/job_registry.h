@@ -14,6 +14,7 @@
 #include "kafka/options.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
+#include "topics/topics.h"
 
 namespace millrace {
 
@@ -70,9 +71,9 @@ Status CheckOffer(const ReplicaOffer& offer);
 // since other programs may write to the topic.)
 bool EveryShardEnded(const std::set<ShardId>& ended, uint32_t shards);
 
-// Waits for a broker, then creates the job's topics, or checks those that exist. While the number
-// of shards is unknown, the topics with a partition per shard are left out.
-Status PrepareTopics(const JobConfig& config, std::optional<uint32_t> shards,
+// Waits for a broker, then creates the job's topics, or checks those that exist. While `sizes` are
+// unknown, the topics that need them are left out (PlanTopics).
+Status PrepareTopics(const JobConfig& config, const std::optional<TopicSizes>& sizes,
                      const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -9,16 +9,12 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error_marks.h"
 #include "base/printable.h"
-#include "job/kafka_options.h"
-#include "kafka/broker_retry.h"
-#include "kafka/producer.h"
 #include "kafka/timeouts.h"
 #include "master/job_processes.h"
 #include "master/master_log.h"
@@ -42,9 +38,6 @@ constexpr seconds kTickEvery(1);
 constexpr seconds kDeleteEvery(60);
 constexpr char kStateKey[] = "state";
 constexpr size_t kMostPathBytes = 4096;
-constexpr seconds kMasterAnswers(10);  // or no master runs
-constexpr seconds kBetweenReads(1);
-constexpr uint64_t kTicksUntilHeard = 3;  // by then a stop is in the plan, or was overruled
 // An earlier master of this machine ends within a second or two of being fenced, and has the port.
 constexpr seconds kListenFor(20);
 
@@ -241,7 +234,10 @@ Status Master::RunWithOneClient() {
     }
     MILLRACE_RETURN_IF_ERROR(WriteWhatIsNew(looks));
     AnswerCalls();
-    if (leases_ && IsCommitted()) leases_->Trim(processor_->leases());
+    if (leases_ && IsCommitted()) {
+      MILLRACE_RETURN_IF_ERROR(leases_->OrderResize(processor_->leases()));
+      leases_->Trim(processor_->leases());
+    }
     if (looks) MILLRACE_RETURN_IF_ERROR(CarryOut());
     if (IsOver() && pending_.empty()) return absl::OkStatus();
     DeleteWhatIsFolded();
@@ -404,59 +400,7 @@ bool Master::IsOver() const {
   }
 }
 
-// ---- from elsewhere ----
-
-bool NothingRuns(MasterState::Phase phase) {
-  return phase == MasterState::ENDED || phase == MasterState::STOPPED ||
-         phase == MasterState::FAILED || phase == MasterState::IDLE;
-}
-
-Status SendStop(const JobConfig& config, const BrokerRetry& broker_retry) {
-  const std::string topic = MasterTopicName(config.name(), MasterTopic::kControl);
-  ProducerOptions options;
-  options.client_id = "master-stop";
-  MILLRACE_ASSIGN_OR_RETURN(const auto producer,
-                            KafkaProducer::Create(ToKafkaOptions(config), options, nullptr));
-  MILLRACE_RETURN_IF_ERROR(broker_retry.Run([&] { return producer->Prepare({topic}); }));
-  ControlRecord record;
-  record.set_epoch(config.epoch());
-  record.mutable_stop();
-  MILLRACE_RETURN_IF_ERROR(producer->Send(topic, 0, std::string_view(), EncodeControl(record)));
-  MILLRACE_RETURN_IF_ERROR(broker_retry.Run([&] { return producer->Flush(kBrokerCall); }));
-  const std::vector<FailedDelivery> failures = producer->TakeFailures();
-  if (failures.empty()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(topic, ": ", failures.front().reason));
-}
-
 }  // namespace
-
-StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
-  if (NothingRuns(job.state.phase())) return job;
-  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
-  MILLRACE_RETURN_IF_ERROR(SendStop(config, broker_retry));
-  uint64_t sent_at_tick = job.state.ticks();
-  auto answered = steady_clock::now();
-  while (!NothingRuns(job.state.phase())) {
-    std::this_thread::sleep_for(kBetweenReads);
-    const Offset before(job.state.next_offset());
-    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
-    const auto now = steady_clock::now();
-    if (Offset(job.state.next_offset()) != before) answered = now;
-    // A master that begins just then says its plan after the stop, and so overrules it.
-    if (job.state.phase() == MasterState::ACTIVE &&
-        job.state.ticks() > sent_at_tick + kTicksUntilHeard) {
-      MILLRACE_RETURN_IF_ERROR(SendStop(config, broker_retry));
-      sent_at_tick = job.state.ticks();
-    }
-    if (now - answered < kMasterAnswers) continue;
-    return absl::UnavailableError(absl::StrCat(
-        "no MasterApp of the job ", config.name(), " has answered for ", kMasterAnswers.count(),
-        " s, and its processes, if there are any, run on: start MasterApp on their machine, and "
-        "stop it by Ctrl-C"));
-  }
-  return job;
-}
 
 StatusOr<JobProcesses> RunMaster(const JobConfig& config, const MasterOptions& options,
                                  Launcher& launcher, MasterWakeup& wakeup,

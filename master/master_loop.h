@@ -61,9 +61,4 @@ StatusOr<JobProcesses> RunMaster(const JobConfig& config, const MasterOptions& o
                                  Launcher& launcher, MasterWakeup& wakeup,
                                  const std::atomic<bool>& stop);
 
-// Has the job's master, wherever it runs, stop the job's processes, and waits until it has.
-// Unavailable: no master answers; the request stays in `control` for the next one.
-// FailedPrecondition: no master has run this job. Cancelled when `stop` is set.
-StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>& stop);
-
 }  // namespace millrace

@@ -8,11 +8,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/big_endian.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "kafka/admin.h"
 #include "kafka/timeouts.h"
 #include "processors/policy.h"
+#include "topics/frame.h"
+#include "topics/message_codec.h"
+#include "topics/most_workers.h"
 #include "topics/row_codec.h"
 #include "topics/topics.h"
 
@@ -25,6 +29,7 @@ using std::chrono::steady_clock;
 // Rows that are here at one tick and at the next are leased without waiting for others.
 constexpr milliseconds kCutTickEvery(100);
 constexpr milliseconds kTrimEvery(500);
+constexpr milliseconds kOrderEvery(500);
 constexpr milliseconds kBetweenLooks(100);
 constexpr int kLooksUntilSaid = 50;
 constexpr size_t kRecordsAtOnce = 256;
@@ -100,11 +105,11 @@ StatusOr<RowLeases::Found> RowLeases::FindSettings() {
 }
 
 Status RowLeases::Open(const LeaseTable& table) {
-  if (table.workers().size() != config_.workers() || table.inputs().size() != config_.workers()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the plan of the job ", config_.name(), " leases rows of ", table.inputs().size(),
-        " partitions to ", table.workers().size(), " workers, but --workers is ", config_.workers(),
-        ": give what the job was begun with, or start a new job (another --job)"));
+  if (table.inputs().size() != config_.workers()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the plan of the job ", config_.name(), " leases rows of ",
+                     table.inputs().size(), " partitions, but --workers is ", config_.workers(),
+                     ": give what the job was begun with, or start a new job (another --job)"));
   }
   ConsumerOptions options;
   options.client_id = "master-input";
@@ -160,6 +165,7 @@ StatusOr<std::vector<LeaseCommand>> RowLeases::TakeCommands(const LeaseTable& ta
     begin.set_workers(config_.workers());
     begin.set_partitions(config_.workers());
     const JobTraining& training = settings_->training;
+    begin.set_most_workers(MostWorkers(training.training(), config_.workers()));
     begin.set_open_leases(OpenLeases(training.shards(), PipelineOf(training.training())));
     return commands;
   }
@@ -187,6 +193,39 @@ StatusOr<std::vector<LeaseCommand>> RowLeases::TakeCommands(const LeaseTable& ta
     std::ranges::move(cutter_->TakeCommands(), std::back_inserter(commands));
   }
   return commands;
+}
+
+Status RowLeases::OrderResize(const LeaseTable& table) {
+  const std::optional<ResizeOrder> order = table.order();
+  const Time now = steady_clock::now();
+  if (orders_ != nullptr) {
+    orders_->Poll(std::chrono::milliseconds(0));
+    for (const FailedDelivery& failure : orders_->TakeFailures()) {
+      spdlog::warn(
+          "{}: the order to shard 0 to change the workers was not delivered: {}. It is "
+          "said again",
+          TopicName(config_.name(), Topic::kGradients), failure.reason);
+    }
+  }
+  if (!order || now < next_order_) return absl::OkStatus();
+  next_order_ = now + kOrderEvery;
+  if (orders_ == nullptr) {
+    ProducerOptions options;
+    options.client_id = "master-resize";
+    MILLRACE_ASSIGN_OR_RETURN(orders_,
+                              KafkaProducer::Create(ToKafkaOptions(config_), options, nullptr));
+  }
+  Gradient message;
+  message.set_epoch(config_.epoch());
+  message.set_worker(kNoWorker);
+  message.mutable_resize()->set_number(order->number);
+  message.mutable_resize()->set_workers(order->workers);
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, SerializeMessage(message));
+  const Status sent = orders_->Send(TopicName(config_.name(), Topic::kGradients), 0,
+                                    EncodeBigEndian32(kNoWorker), MakeFrames(body, 0).front());
+  // Its queue is full, or the client is of no use any more: another one says it.
+  if (!sent.ok()) orders_.reset();
+  return absl::OkStatus();
 }
 
 void RowLeases::Trim(const LeaseTable& table) {

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "job/trimmer.h"
 #include "kafka/consumer.h"
+#include "kafka/producer.h"
 #include "kafka/wakeup.h"
 #include "messages/job.pb.h"
 #include "messages/leases.pb.h"
@@ -44,6 +45,9 @@ class RowLeases {
   // is none that leases rows, or of another number of workers. DataLoss: rows are missing. Others
   // are those of JobRegistry and PartitionConsumer.
   StatusOr<std::vector<LeaseCommand>> TakeCommands(const LeaseTable& table);
+  // Tells shard 0 how many workers the job is to have, now and then, as long as it has not said
+  // that it is done. REQUIRES that `plan` has the table. Errors are KafkaProducer::Create's.
+  Status OrderResize(const LeaseTable& table);
   // Deletes, in the background and now and then, what nobody needs. REQUIRES that `plan` has the
   // table.
   void Trim(const LeaseTable& table);
@@ -72,6 +76,8 @@ class RowLeases {
   Time next_tick_;
   std::unique_ptr<Trimmer> trimmer_;
   Time next_trim_;
+  std::unique_ptr<KafkaProducer> orders_;  // to shard 0; null: there was none
+  Time next_order_;
 
   std::atomic<bool> ending_ = false;
   std::mutex mutex_;

@@ -271,22 +271,36 @@ void AddLeaseNews(const JobProcesses& before, const JobProcesses& now,
                   std::vector<std::string>& all) {
   if (!now.leases) return;
   if (!before.leases) {
-    all.push_back(absl::StrCat("rows are leased to ", now.leases->workers.size(), " workers"));
+    all.push_back(absl::StrCat("rows are leased to ", now.leases->size, " workers"));
+  } else if (before.leases->size != now.leases->size) {
+    all.push_back(absl::StrCat("the job is to have ", now.leases->size, " workers, instead of ",
+                               before.leases->size));
+  }
+  if (before.leases && before.leases->is_resizing && !now.leases->is_resizing) {
+    all.push_back(absl::StrCat("the job has ", now.leases->size, " workers"));
   }
   if (now.leases->ended && !(before.leases && before.leases->ended)) {
     all.push_back(absl::StrCat("input-data has ended: ", now.leases->cut_rows, " rows"));
   }
 }
 
+std::string StateOf(const WorkerLeases& worker) {
+  if (worker.left()) return "left";
+  return worker.last() ? "leaving" : "active";
+}
+
 void AppendLeases(const JobProcesses& now, std::string& text) {
   if (!now.leases) return;
   absl::StrAppend(&text, "rows: ", now.leases->cut_rows, " found, in ranges for leases; ",
                   now.leases->free_ranges, " ranges are not leased yet\n");
-  std::vector<std::array<std::string, 4>> lines = {
-      {"worker", "rows leased", "rows counted", "open leases"}};
+  absl::StrAppend(&text, "workers: ", now.leases->size, ", at most ", now.leases->most_workers,
+                  now.leases->is_resizing ? "; they are being changed\n" : "\n");
+  std::vector<std::array<std::string, 5>> lines = {
+      {"worker", "state", "rows leased", "rows counted", "open leases"}};
   for (const WorkerLeases& worker : now.leases->workers) {
-    lines.push_back({absl::StrCat(worker.worker()), absl::StrCat(worker.next_row()),
-                     absl::StrCat(worker.counted_rows()), absl::StrCat(worker.open_size())});
+    lines.push_back({absl::StrCat(worker.worker()), StateOf(worker),
+                     absl::StrCat(worker.next_row()), absl::StrCat(worker.counted_rows()),
+                     absl::StrCat(worker.open_size())});
   }
   AppendLines(lines, text);
 }
@@ -296,6 +310,7 @@ Json LeasesJson(const JobProcesses& now) {
   Json workers = Json::array();
   for (const WorkerLeases& worker : now.leases->workers) {
     workers.push_back({{"worker", worker.worker()},
+                       {"state", StateOf(worker)},
                        {"leases", worker.next_number()},
                        {"rows_leased", worker.next_row()},
                        {"rows_counted", worker.counted_rows()},
@@ -304,6 +319,9 @@ Json LeasesJson(const JobProcesses& now) {
   return {{"rows", now.leases->cut_rows},
           {"free_ranges", now.leases->free_ranges},
           {"ended", now.leases->ended},
+          {"size", now.leases->size},
+          {"most_workers", now.leases->most_workers},
+          {"resizing", now.leases->is_resizing},
           {"workers", std::move(workers)}};
 }
 
@@ -344,6 +362,10 @@ std::optional<JobLeases> LeasesOf(const LeaseTable& leases) {
   JobLeases all{.cut_rows = leases.cut_rows(), .free_ranges = leases.free().size()};
   all.ended =
       std::ranges::all_of(leases.inputs(), [](const auto& input) { return input.second.ended(); });
+  all.is_over = leases.is_over();
+  all.size = leases.size();
+  all.most_workers = leases.most_workers();
+  all.is_resizing = leases.IsResizing();
   for (const auto& [number, worker] : leases.workers()) all.workers.push_back(worker);
   return all;
 }

@@ -25,7 +25,11 @@ struct JobTaskSet {
 struct JobLeases {
   uint64_t cut_rows = 0;  // leased, or free
   uint64_t free_ranges = 0;
-  bool ended = false;  // no further row will come
+  bool ended = false;    // no further row will come
+  bool is_over = false;  // and all are leased
+  uint32_t size = 0;     // workers that the job is to have,
+  uint32_t most_workers = 0;
+  bool is_resizing = false;  // and does not have yet, or has more
   std::vector<WorkerLeases> workers{};
 };
 

@@ -54,6 +54,10 @@ struct Moments {
   // rows, and travels with them.
   uint64_t drifts = 0;
   static constexpr uint64_t kMostDrifts = uint64_t{1} << 40;
+  // The last change of the number of workers that the job's workers are told of, and how many there
+  // are by it; 0: none, and as at the beginning.
+  uint64_t resize = 0;
+  uint32_t workers = 0;
 
   Moments() = default;
   explicit Moments(size_t columns) : count(columns), mean(columns), m2(columns) {}

@@ -26,8 +26,8 @@ BatchTrainer::BatchTrainer(const WorkerOptions& options, const Model& model)
     : options_(options), model_(model), gradient_(model.parameter_count(), model.block_size()) {}
 
 uint64_t BatchTrainer::StreamRowOf(const Batch& batch, size_t i) const {
-  return StreamRow({options_.worker, batch.numbers[i]},
-                   {.workers = options_.workers, .rows_per_turn = options_.rows_per_turn});
+  return StreamRow({options_.worker, batch.numbers[i]}, {.workers = options_.workers_at_first(),
+                                                         .rows_per_turn = options_.rows_per_turn});
 }
 
 BatchTrainer::Result BatchTrainer::Train(const Batch& batch, std::span<const float> weights,
@@ -65,18 +65,19 @@ std::unique_ptr<ClassBalance> BatchTrainer::BalanceAfter(const Moments& moments)
 void BatchTrainer::Learn(const Batch& batch, size_t trained_begin, std::span<const float> weights,
                          const Moments& moments, const EmbeddingBatch& embeddings, Result& result) {
   const RowsView rows(batch.rows);
+  const uint32_t workers = moments.workers > 0 ? moments.workers : options_.workers_at_first();
   RunningScaler scaler(moments, options_.training.scaling() == Training::RUNNING);
   const std::unique_ptr<ClassBalance> balance = BalanceAfter(moments);
   scores_.resize(rows.size() * model_.score_count());
   gradient_.Clear();
-  result.loss = model_.online()->Learn(
-      {.rows = rows,
-       .trained_begin = trained_begin,
-       .trained_end = result.trained_end,
-       .scaled_begin = batch.first_new,
-       .concurrent = static_cast<uint32_t>(options_.workers * options_.pipeline),
-       .balance = balance.get()},
-      scaler, weights, embeddings, gradient_, scores_);
+  result.loss =
+      model_.online()->Learn({.rows = rows,
+                              .trained_begin = trained_begin,
+                              .trained_end = result.trained_end,
+                              .scaled_begin = batch.first_new,
+                              .concurrent = static_cast<uint32_t>(workers * options_.pipeline),
+                              .balance = balance.get()},
+                             scaler, weights, embeddings, gradient_, scores_);
   result.new_moments = scaler.added();
   if (balance != nullptr) result.new_moments.class_rows = balance->added();
 }

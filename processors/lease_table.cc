@@ -8,6 +8,7 @@
 #include "processors/policy.h"
 #include "topics/lease_codec.h"
 #include "topics/message_codec.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -48,6 +49,8 @@ Status LeaseTable::Apply(const LeaseCommand& command) {
       return End(command.end());
     case LeaseCommand::kCounted:
       return Count(command.counted());
+    case LeaseCommand::kResize:
+      return Resize(command.resize());
     case LeaseCommand::WHAT_NOT_SET:
       break;
   }
@@ -55,17 +58,20 @@ Status LeaseTable::Apply(const LeaseCommand& command) {
 }
 
 Status LeaseTable::Begin(const LeaseCommand::Begin& begin) {
+  const uint32_t most_workers = std::max(begin.most_workers(), begin.workers());
   if (has_begun()) {
-    if (workers_.size() == begin.workers() && inputs_.size() == begin.partitions() &&
+    if (most_workers_ == most_workers && inputs_.size() == begin.partitions() &&
         open_leases_ == begin.open_leases()) {
       return absl::OkStatus();
     }
     return BadLeases("the job has begun to lease rows of " + std::to_string(inputs_.size()) +
-                     " partitions to " + std::to_string(workers_.size()) + " workers, " +
+                     " partitions to at most " + std::to_string(most_workers_) + " workers, " +
                      std::to_string(open_leases_) + " each; a second beginning names " +
-                     std::to_string(begin.partitions()) + ", " + std::to_string(begin.workers()) +
+                     std::to_string(begin.partitions()) + ", " + std::to_string(most_workers) +
                      " and " + std::to_string(begin.open_leases()));
   }
+  size_ = begin.workers();
+  most_workers_ = most_workers;
   for (uint32_t worker = 0; worker < begin.workers(); ++worker) {
     workers_[worker].set_worker(worker);
     changed_workers_.insert(worker);
@@ -138,31 +144,102 @@ Status LeaseTable::End(const LeaseCommand::End& end) {
 Status LeaseTable::Count(const LeaseCommand::Counted& counted) {
   if (!has_begun()) return BadLeases("the job does not lease rows");
   for (const LeaseCommand::Counted::Worker& said : counted.worker()) {
-    const auto worker = workers_.find(said.worker());
-    if (worker == workers_.end()) {
-      return BadLeases("rows are counted of " + NameOfWorker(said.worker()) +
-                       ", but the job has only workers 0 to " +
-                       std::to_string(workers_.size() - 1));
-    }
-    if (said.rows() <= worker->second.next_row()) continue;
-    return BadLeases("the shards have counted " + std::to_string(said.rows()) + " rows of " +
-                     NameOfWorker(said.worker()) + ", but only " +
-                     std::to_string(worker->second.next_row()) + " were leased to it");
+    MILLRACE_RETURN_IF_ERROR(CheckCount(said));
   }
-  for (const LeaseCommand::Counted::Worker& said : counted.worker()) {
-    WorkerLeases& worker = workers_.at(said.worker());
-    // A server that was replaced may say it late.
-    const bool is_news =
-        std::pair(said.rows(), said.clock()) > std::pair(worker.counted_rows(), worker.clock());
-    if (!is_news) continue;
-    worker.set_counted_rows(said.rows());
-    worker.set_clock(said.clock());
-    changed_workers_.insert(said.worker());
-    int done = 0;
-    while (done < worker.open_size() && EndRowOf(worker.open(done)) <= said.rows()) ++done;
-    worker.mutable_open()->DeleteSubrange(0, done);
+  if (counted.resize() > resize_) {
+    return BadLeases("shard 0 has carried out a change of the workers, number " +
+                     std::to_string(counted.resize()) + ", that was never ordered");
   }
+  for (const LeaseCommand::Counted::Worker& said : counted.worker()) Take(said);
+  free_changed_ |= counted.resize() > resized_;
+  resized_ = std::max(resized_, counted.resize());
   Deal();
+  return absl::OkStatus();
+}
+
+Status LeaseTable::CheckCount(const LeaseCommand::Counted::Worker& said) const {
+  const auto worker = workers_.find(said.worker());
+  const bool joins = worker == workers_.end() && said.joined() > 0 && said.worker() < size_;
+  if (worker == workers_.end() && !joins) {
+    return BadLeases("rows are counted of " + NameOfWorker(said.worker()) +
+                     ", but the job has only workers 0 to " +
+                     std::to_string(workers_.rbegin()->first));
+  }
+  const uint64_t leased = joins ? 0 : worker->second.next_row();
+  if (said.rows() <= leased) return absl::OkStatus();
+  return BadLeases("the shards have counted " + std::to_string(said.rows()) + " rows of " +
+                   NameOfWorker(said.worker()) + ", but only " + std::to_string(leased) +
+                   " were leased to it");
+}
+
+void LeaseTable::Take(const LeaseCommand::Counted::Worker& said) {
+  const auto [place, is_new] = workers_.try_emplace(said.worker());
+  WorkerLeases& worker = place->second;
+  worker.set_worker(said.worker());
+  // A server that was replaced may say it late.
+  const auto order = [](const auto& of, uint64_t rows) {
+    return std::tuple(of.joined(), rows, of.clock(), of.left());
+  };
+  if (!is_new && order(said, said.rows()) <= order(worker, worker.counted_rows())) return;
+  changed_workers_.insert(said.worker());
+  if (said.joined() > worker.joined()) {
+    worker.set_joined(said.joined());
+    worker.set_last(false);
+    worker.set_left(false);
+  }
+  worker.set_counted_rows(std::max(said.rows(), worker.counted_rows()));
+  worker.set_clock(said.clock());
+  worker.set_left(said.left() && worker.last());
+  int done = 0;
+  while (done < worker.open_size() && EndRowOf(worker.open(done)) <= said.rows()) ++done;
+  worker.mutable_open()->DeleteSubrange(0, done);
+}
+
+// ---- how many workers there are ----
+
+bool LeaseTable::IsResizing() const {
+  if (resized_ < resize_) return true;
+  for (uint32_t number = 0; number < size_; ++number) {
+    const auto worker = workers_.find(number);
+    if (worker == workers_.end() || worker->second.left()) return true;
+  }
+  return std::ranges::any_of(
+      workers_, [this](const auto& entry) { return entry.first >= size_ && !entry.second.left(); });
+}
+
+std::optional<ResizeOrder> LeaseTable::order() const {
+  if (resized_ == resize_) return std::nullopt;
+  return ResizeOrder{.number = resize_, .workers = size_};
+}
+
+Status LeaseTable::Resize(const LeaseCommand::Resize& resize) {
+  if (!has_begun()) {
+    return BadLeases(
+        "the job leases no rows, so its number of workers cannot be changed: that needs --sharding "
+        "dynamic, from the job's beginning on");
+  }
+  const std::string what =
+      "a change to " + std::to_string(resize.workers()) + " workers is refused";
+  if (resize.workers() > most_workers_) {
+    return BadLeases(what + ": the job may have at most " + std::to_string(most_workers_) +
+                     " (--max-workers, when it was begun)");
+  }
+  if (IsOver()) {
+    return BadLeases(what + ": all rows are leased, and the job ends with the workers that it has");
+  }
+  if (resize.workers() == size_) return absl::OkStatus();
+  if (IsResizing()) {
+    return BadLeases(what + ": the job is still changing to " + std::to_string(size_) +
+                     "; order it again when that is done");
+  }
+  ++resize_;
+  size_ = resize.workers();
+  free_changed_ = true;
+  for (auto& [number, worker] : workers_) {
+    if (number < size_ || worker.last()) continue;
+    worker.set_last(true);
+    changed_workers_.insert(number);
+  }
   return absl::OkStatus();
 }
 
@@ -174,7 +251,7 @@ WorkerLeases* LeaseTable::NextToGet() {
   };
   WorkerLeases* next = nullptr;
   for (auto& [number, worker] : workers_) {
-    if (static_cast<uint32_t>(worker.open_size()) >= open_leases_) continue;
+    if (worker.last() || static_cast<uint32_t>(worker.open_size()) >= open_leases_) continue;
     if (next == nullptr || order(worker) < order(*next)) next = &worker;
   }
   return next;
@@ -194,11 +271,34 @@ void LeaseTable::Deal() {
     free_.pop_front();
     free_changed_ = true;
   }
-  if (!IsOver()) return;
+  if (IsOver()) End();
+}
+
+// Those that are told so first share what is behind the last rows; or the first has all of it,
+// while one of them is not known yet. (Who joins later comes to work that is done; who has left, or
+// is about to, has none of it.)
+void LeaseTable::End() {
+  std::vector<WorkerLeases*> told;
+  std::vector<JoinedWorker> joined;
+  uint32_t readers = 0;
   for (auto& [number, worker] : workers_) {
-    if (worker.last()) continue;
-    worker.set_last(true);
-    changed_workers_.insert(number);
+    readers += worker.tail_readers() > 0 ? 1 : 0;
+    if (!worker.last()) told.push_back(&worker);
+    if (worker.joined() == 0) continue;
+    joined.emplace_back().set_worker(number);
+    joined.back().set_clock(worker.joined());
+  }
+  bool are_first = true;
+  for (size_t i = 0; i < told.size(); ++i) are_first &= told[i]->worker() == i;
+  for (WorkerLeases* const worker : told) {
+    worker->set_last(true);
+    if (readers == 0 && are_first) {
+      worker->set_tail_readers(static_cast<uint32_t>(told.size()));
+    } else if (readers == 0 && worker->worker() == 0) {
+      worker->set_tail_readers(1);
+    }
+    worker->mutable_joined_workers()->Assign(joined.begin(), joined.end());
+    changed_workers_.insert(worker->worker());
   }
 }
 
@@ -210,7 +310,9 @@ bool LeaseTable::IsOver() const {
 // ---- questions ----
 
 bool LeaseTable::WantsCuts() const {
-  return free_.size() < std::min(kFreePerWorker * workers_.size(), kMostFreeRanges / 2);
+  const auto there = static_cast<size_t>(
+      std::ranges::count_if(workers_, [](const auto& entry) { return !entry.second.last(); }));
+  return free_.size() < std::min(kFreePerWorker * there, kMostFreeRanges / 2);
 }
 
 uint64_t LeaseTable::cut_rows() const {
@@ -236,6 +338,10 @@ Offset LeaseTable::NeededFrom(uint32_t partition) const {
 FreeLeases LeaseTable::SaveFree() const {
   FreeLeases saved;
   saved.set_open_leases(open_leases_);
+  saved.set_workers(size_);
+  saved.set_most_workers(most_workers_);
+  saved.set_resize(resize_);
+  saved.set_resized(resized_);
   for (const InputRange& range : free_) *saved.add_range() = range;
   return saved;
 }
@@ -249,6 +355,10 @@ Status LeaseTable::Load(Workers workers, Inputs inputs, const FreeLeases* free) 
   if (free != nullptr) {
     free_.assign(free->range().begin(), free->range().end());
     open_leases_ = free->open_leases();
+    size_ = free->workers();
+    most_workers_ = free->most_workers();
+    resize_ = free->resize();
+    resized_ = free->resized();
   }
   return Check();
 }
@@ -257,31 +367,46 @@ Status LeaseTable::Check() const {
   if (workers_.empty() != inputs_.empty()) {
     return BadLeases("there are records lease: without records input:, or the reverse");
   }
-  if (!IsDense(workers_, [](const WorkerLeases& worker) { return worker.worker(); }) ||
+  // (Of those that have joined, some may not be known yet.)
+  const bool are_named = std::ranges::all_of(
+      workers_, [](const auto& entry) { return entry.second.worker() == entry.first; });
+  if (!are_named || (has_begun() && !workers_.contains(0)) ||
       !IsDense(inputs_, [](const InputState& input) { return input.partition(); })) {
     return BadLeases("a record lease: or input: is missing, or has another number than its key");
   }
-  if (has_begun()) MILLRACE_RETURN_IF_ERROR(CheckOpenLeases(open_leases_));
+  if (has_begun()) MILLRACE_RETURN_IF_ERROR(CheckSize());
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("free ranges of rows:", free_.size(), kMostFreeRanges));
   for (const InputRange& range : free_) MILLRACE_RETURN_IF_ERROR(CheckInputRange(range));
   for (const auto& [partition, input] : inputs_) MILLRACE_RETURN_IF_ERROR(CheckInputState(input));
   const bool is_over = IsOver();
   for (const auto& [number, worker] : workers_) {
     MILLRACE_RETURN_IF_ERROR(CheckWorkerLeases(worker));
-    if (worker.last() != is_over) {
-      return BadLeases(NameOfWorker(number) + (is_over ? " is not told" : " is told") +
-                       " that its leases are the last");
+    const bool ends = is_over || number >= size_ || worker.left();
+    if (worker.last() != ends || (worker.left() && worker.open_size() > 0)) {
+      return BadLeases(
+          NameOfWorker(number) + (ends ? " is not told" : " is told") +
+          " that its leases are the last, or has left before it was through with them");
     }
     const auto open = static_cast<uint32_t>(worker.open_size());
     MILLRACE_RETURN_IF_ERROR(
         CheckAtMost("open leases of " + NameOfWorker(number) + ":", open, open_leases_));
-    const bool has_room = open < open_leases_;
+    const bool has_room = open < open_leases_ && !worker.last();
     if (has_room && !free_.empty()) {
       return BadLeases(NameOfWorker(number) + " has too few leases although ranges are free");
     }
   }
   MILLRACE_RETURN_IF_ERROR(CheckSums());
   return CheckRanges();
+}
+
+Status LeaseTable::CheckSize() const {
+  MILLRACE_RETURN_IF_ERROR(CheckOpenLeases(open_leases_));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("workers:", most_workers_, kMostWorkers));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("workers:", size_, most_workers_));
+  if (size_ > 0 && workers_.rbegin()->first < most_workers_ && resized_ <= resize_) {
+    return absl::OkStatus();
+  }
+  return BadLeases("the record free-leases has other workers than those that rows are leased to");
 }
 
 // Each row that was cut has been given, or is free.

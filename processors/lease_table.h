@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -23,6 +24,13 @@ inline size_t UpdatesAhead(uint32_t shards, size_t pipeline) { return shards > 1
 // either.
 uint32_t OpenLeases(uint32_t shards, size_t pipeline);
 
+// That the job is to have so many workers; what shard 0 is told (Gradient.Resize).
+struct ResizeOrder {
+  uint64_t number = 0;  // of the changes, from 1
+  uint32_t workers = 0;
+  bool operator==(const ResizeOrder&) const = default;
+};
+
 // A fold of commands about leases. Pure; not thread-safe.
 //
 // Partitions are cut into ranges of rows, each row once. The oldest free range goes to the worker
@@ -33,6 +41,10 @@ uint32_t OpenLeases(uint32_t shards, size_t pipeline);
 // them as such: a lease is done when all of them have counted its last row, and who says so late or
 // again changes nothing. (A worker that begins anew may owe some shards an update that others
 // have.)
+//
+// The number of workers may change. Who is to go gets through with its leases, which are told to be
+// its last, and leaves as at the end of the rows. Who is to come gets leases when shard 0 has let
+// it in; it may have left before, and then its numbering goes on. One change at a time.
 class LeaseTable {
  public:
   using Workers = std::map<uint32_t, WorkerLeases>;  // by worker
@@ -42,7 +54,8 @@ class LeaseTable {
   // REQUIRES CheckLeaseCommand. What was said before changes nothing. InvalidArgument, and nothing
   // changes: a beginning with other numbers than the first, a worker or partition that is not
   // there, a cut that leaves rows out, one behind the end, one too many, an end that is not at the
-  // last cut, more rows of a worker than it was given.
+  // last cut, more rows of a worker than it was given, a change to more workers than there may be,
+  // or while another is under way, or behind the end of all rows.
   Status Apply(const LeaseCommand& command);
 
   // Before the beginning there are no workers and no inputs, and no free ranges.
@@ -50,6 +63,17 @@ class LeaseTable {
   const Workers& workers() const { return workers_; }
   const Inputs& inputs() const { return inputs_; }
   const Free& free() const { return free_; }
+  // Behind the highest number of a worker that there was.
+  uint32_t workers_end() const { return has_begun() ? workers_.rbegin()->first + 1 : 0; }
+  // How many workers the job is to have, and may have; 0 before the beginning.
+  uint32_t size() const { return size_; }
+  uint32_t most_workers() const { return most_workers_; }
+  // Whether all rows are cut and given, and no further ones will come.
+  bool is_over() const { return has_begun() && IsOver(); }
+  // Whether some of these have not come, or some of those before have not left.
+  bool IsResizing() const;
+  // What shard 0 is to be told, until it has said that it is done.
+  std::optional<ResizeOrder> order() const;
   // All rows that have been cut, of all partitions.
   uint64_t cut_rows() const;
   // Whether there is too little for workers that get through with theirs: more is to be cut. Never
@@ -78,12 +102,17 @@ class LeaseTable {
   Status Cut(const LeaseCommand::Cut& cut);
   Status End(const LeaseCommand::End& end);
   Status Count(const LeaseCommand::Counted& counted);
+  Status CheckCount(const LeaseCommand::Counted::Worker& said) const;
+  void Take(const LeaseCommand::Counted::Worker& said);
+  Status Resize(const LeaseCommand::Resize& resize);
   // The partition's state; InvalidArgument: there is none.
   StatusOr<InputState*> InputOf(uint32_t partition);
   // Gives out what can be given, and tells the workers of the end.
   void Deal();
   WorkerLeases* NextToGet();  // null: nobody has room
   bool IsOver() const;        // all is cut and given
+  void End();                 // tells the workers so
+  Status CheckSize() const;
   Status CheckSums() const;
   Status CheckRanges() const;
 
@@ -91,6 +120,10 @@ class LeaseTable {
   Inputs inputs_;
   Free free_;
   uint32_t open_leases_ = 0;  // that a worker may have; 0: before the beginning
+  uint32_t size_ = 0;         // workers that the job is to have
+  uint32_t most_workers_ = 0;
+  uint64_t resize_ = 0;   // the number of the last change that was ordered,
+  uint64_t resized_ = 0;  // and of the last that shard 0 has carried out
   std::set<uint32_t> changed_workers_;
   std::set<uint32_t> changed_inputs_;
   bool free_changed_ = false;

@@ -143,7 +143,9 @@ StatusOr<MasterProcessor> MasterProcessor::Restore(uint64_t epoch,
   if (!content.has_state) return NotOurPlan("its record of the key state is missing");
   const MasterState& state = content.state;
   MILLRACE_RETURN_IF_ERROR(CheckLogFields(state, epoch));
-  Status loaded = processor.table_.Load(state, std::move(content.processes));
+  Status loaded =
+      processor.table_.Load(state, std::move(content.processes),
+                            content.leases.empty() ? 0 : content.leases.rbegin()->first + 1);
   if (loaded.ok()) {
     loaded = processor.tasks_.Load(state, std::move(content.sets), std::move(content.tasks));
   }
@@ -188,7 +190,9 @@ Status MasterProcessor::Apply(const ControlRecord& record) {
       nodes_.Apply(record.node());
       return absl::OkStatus();
     case ControlRecord::kLease:
-      return leases_.Apply(record.lease());
+      MILLRACE_RETURN_IF_ERROR(leases_.Apply(record.lease()));
+      table_.HaveWorkers(leases_.workers_end());
+      return absl::OkStatus();
     case ControlRecord::kStop:
       return table_.Stop();
     case ControlRecord::WHAT_NOT_SET:

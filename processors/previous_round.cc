@@ -54,6 +54,8 @@ Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) 
       CheckEmbeddings(saved.embeddings(), shape.row_width, shape.shard, shape.shards));
   moments_ = Moments(shape.numeric_columns);
   moments_.Merge(FromProto(saved.moments()));
+  moments_.resize = saved.moments().resize();
+  moments_.workers = saved.moments().workers();
   ids_.assign(saved.embeddings().id().begin(), saved.embeddings().id().end());
   rows_.assign(saved.embeddings().value().begin(), saved.embeddings().value().end());
   time_ = {saved.step_ms(), saved.shrinkage()};

@@ -355,6 +355,16 @@ bool ProcessTable::MayHost(const ProcessState& process) const {
          group->logical_workers() > 0;
 }
 
+uint32_t ProcessTable::WorkersOf(const ProcessGroup& group) const {
+  return group.logical_workers() > 0 ? std::max(group.logical_workers(), workers_) : 0;
+}
+
+void ProcessTable::HaveWorkers(uint32_t workers) {
+  if (workers <= workers_) return;
+  workers_ = workers;
+  Settle();
+}
+
 void ProcessTable::HostWorkers() {
   const ProcessGroup* group = nullptr;
   std::vector<WorkerHost> hosts;
@@ -366,14 +376,14 @@ void ProcessTable::HostWorkers() {
                        {process.workers().begin(), process.workers().end()}});
       // Of a plan that had more.
       std::erase_if(hosts.back().workers,
-                    [&](uint32_t worker) { return worker >= group->logical_workers(); });
+                    [&](uint32_t worker) { return worker >= WorkersOf(*group); });
     } else if (!process.workers().empty()) {
       process.clear_workers();
       changed_.insert(key);
     }
   }
   if (group == nullptr) return;
-  AssignWorkers(group->logical_workers(), group->count(), hosts);
+  AssignWorkers(WorkersOf(*group), group->count(), hosts);
   for (const WorkerHost& host : hosts) {
     const Key key(group->name(), host.rank);
     auto& workers = *processes_.at(key).mutable_workers();

@@ -55,6 +55,9 @@ class ProcessTable {
   // FailedPrecondition: there is no plan.
   Status Stop();
 
+  // The job has at least so many logical workers, whatever its plan says: others have joined.
+  void HaveWorkers(uint32_t workers);
+
   MasterState::Phase phase() const { return phase_; }
   const std::string& failure() const { return failure_; }
   uint64_t ticks() const { return ticks_; }
@@ -73,7 +76,8 @@ class ProcessTable {
   // All but the processes. The fields of the log (epoch, next_offset, unusable) are left alone.
   void Save(MasterState& state) const;
   // REQUIRES an empty table. InvalidArgument with the reason why this was never saved.
-  Status Load(const MasterState& state, Processes processes);
+  // `workers`: as HaveWorkers was told.
+  Status Load(const MasterState& state, Processes processes, uint32_t workers = 0);
 
  private:
   const ProcessGroup* GroupOf(const Key& key) const;  // null: it is not in the plan
@@ -94,6 +98,7 @@ class ProcessTable {
   void StopLowest();
   void HostWorkers();
   bool MayHost(const ProcessState& process) const;
+  uint32_t WorkersOf(const ProcessGroup& group) const;
   void EndIfOver();
   // Of those in STARTING and RUNNING; null: none is below.
   ProcessState* LowestBelow(int64_t priority);
@@ -113,6 +118,7 @@ class ProcessTable {
   std::string failure_;
   uint64_t ticks_ = 0;
   uint64_t incarnations_ = 0;
+  uint32_t workers_ = 0;  // that have joined, and those before them
   Processes processes_;
   std::set<Key> changed_;
 };

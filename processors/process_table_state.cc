@@ -49,7 +49,8 @@ void ProcessTable::Save(MasterState& state) const {
   state.set_incarnations(incarnations_);
 }
 
-Status ProcessTable::Load(const MasterState& state, Processes processes) {
+Status ProcessTable::Load(const MasterState& state, Processes processes, uint32_t workers) {
+  workers_ = workers;
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("ticks:", state.ticks(), kMostCounted));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("incarnations:", state.incarnations(), kMostCounted));
   MILLRACE_RETURN_IF_ERROR(
@@ -106,7 +107,7 @@ Status ProcessTable::CheckWorkers() const {
     const std::string name = ToText(process.process());
     if (!MayHost(process)) return BadTable(name + " hosts workers, but does not run for that");
     for (const uint32_t worker : process.workers()) {
-      if (worker >= GroupOf(key)->logical_workers()) {
+      if (worker >= WorkersOf(*GroupOf(key))) {
         return BadTable(name + " hosts a worker that the job does not have");
       }
       if (!hosted.insert(worker).second) return BadTable(name + " hosts a worker of another");

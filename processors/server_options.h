@@ -43,7 +43,8 @@ struct ServerOptions {
   uint64_t linear_end = UINT64_MAX;  // keys from here on (a network's) are not of a linear model
   std::vector<RandomInitRange> random_init_ranges{};  // of the job's keys; other keys start at zero
   uint64_t seed = 1;                                  // of the random initial weights
-  uint32_t workers = 1;
+  uint32_t workers = 1;                               // that the job may have
+  uint32_t first_workers = 0;  // so many of them are there from the beginning; 0: all
   size_t classes = 2;
   size_t numeric_columns = 0;
   ConsistencyPolicy consistency = ConsistencyPolicy::Sequential();
@@ -67,6 +68,9 @@ struct ServerOptions {
   ChunkLimits chunks{};                           // of updates that were split
   size_t most_message_bytes = kMostMessageBytes;  // the limit of a part of a saved state
 
+  uint32_t workers_at_first() const { return first_workers > 0 ? first_workers : workers; }
+  // Whether the number of workers may change.
+  bool resizes() const { return workers_at_first() < workers; }
   // Whether a shard keeps what it needs for answers at the previous clock.
   bool keeps_previous_round() const { return shards > 1 && consistency.sequential(); }
   // Whether embedding rows miss something by steps that do not name them (RowTime::shrinkage).

@@ -52,6 +52,8 @@ ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByte
       clocks_(options.workers),
       previous_(options.numeric_columns),
       cut_(options.workers, options.pipeline),
+      size_(SizeOf(0, 0)),
+      ordered_(size_),
       moments_(options.numeric_columns),
       window_(options.fewest_window_rows),
       drift_(options.drift_pace) {
@@ -60,6 +62,7 @@ ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByte
                  (options.pipeline == 1 || !options.consistency.sequential()));
   for (WorkerId worker = 0; worker < options.workers; ++worker) {
     members_[worker].rows = RowHistory(options.pipeline);
+    if (worker >= options.workers_at_first()) clocks_.Set(worker, {.clock = 0, .left = true});
   }
 }
 
@@ -74,6 +77,7 @@ Status ServerProcessor::Process(const GradientRecord& record, ServerOutput& outp
   }
   if (!message->has_value()) return absl::OkStatus();
   MILLRACE_RETURN_IF_ERROR(Handle(*std::move(*message), record, output));
+  if (!options_.consistency.sequential()) TryResize(output);
   CheckInvariants();
   return absl::OkStatus();
 }
@@ -86,7 +90,12 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
     HandleRequest(message, output);
     return absl::OkStatus();
   }
+  if (kind == Gradient::kResize) {
+    HandleResize(message.resize(), output);
+    return absl::OkStatus();
+  }
   const WorkerId worker(message.worker());
+  JoinIfTold(worker, message.joined(), output);
   if (lost_) {
     HandleWhileLost(std::move(message), output);
     return absl::OkStatus();
@@ -213,6 +222,7 @@ bool ServerProcessor::IsDue(const Gradient& message, ServerOutput& output) {
   const Clock clock = clocks_.clock(worker);
   // A repeat of what is held: the answer comes when the round is complete, or after the cut.
   const bool is_held = !clocks_.left(worker) && message.clock() >= clock &&
+                       message.joined() == members_.at(worker).joined &&
                        Clock(message.clock()) - clock < members_.at(worker).held.size();
   if (!is_held) Reply(message, output);
   return false;
@@ -223,6 +233,7 @@ bool ServerProcessor::IsNext(const Gradient& message) const {
   const Member& member = members_.at(worker);
   const size_t held = member.held.size();
   if (clocks_.left(worker) || message.clock() != clocks_.clock(worker) + held) return false;
+  if (message.joined() != member.joined) return false;  // of its life before, which has ended
   if (message.has_leave() || options_.pipeline == 1) return held == 0;
   if (held == options_.pipeline) return false;
   // It may have been made after an update of another instance of the worker, whose rows were
@@ -243,6 +254,9 @@ Status ServerProcessor::HandleLeave(const Gradient& message, ServerOutput& outpu
   const WorkerId worker(message.worker());
   const std::optional<Clock> min = clocks_.Min();
   NoteMark(worker, message.leave().mark());
+  for (const Gradient::Joined& joined : message.leave().joined()) {
+    if (joined.worker() != worker) JoinIfTold(WorkerId(joined.worker()), joined.clock(), output);
+  }
   clocks_.Leave(worker);
   decoder_.Forget(worker);
   CountDeadLetters(message.leave().dead_letters(), output);
@@ -268,6 +282,8 @@ void ServerProcessor::DropNonFiniteUpdate(Gradient::Update& update, const Gradie
   empty.set_repeated_end(update.repeated_end());
   empty.set_buffer_rows(update.buffer_rows());
   empty.set_drifts(update.drifts());
+  empty.set_resize(update.resize());
+  empty.set_workers(update.workers());
   if (update.has_mark()) *empty.mutable_mark() = update.mark();
   empty.mutable_dead_letters()->Swap(update.mutable_dead_letters());
   empty.mutable_wanted()->Swap(update.mutable_wanted());
@@ -342,11 +358,14 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
   step_ms_ = seen_ms_;
   MILLRACE_RETURN_IF_ERROR(Step(updates, 0));
   ForgetIfTold(updates);
+  const Size told = ToldBy(updates);
   for (const WorkerId worker : round) {
     const Gradient::Update update = TakeHeld(members_.at(worker));
     Accept(worker, update, output);
     output.answers.push_back(worker);
   }
+  Resize(told, output);
+  Announce();
   MILLRACE_CHECK(clocks_.Staleness() == 0);
   return absl::OkStatus();
 }

@@ -101,6 +101,11 @@ struct AnswerOptions {
 //  - where drifts are acted on, shard 0's moments count them, and workers' updates carry the count
 //    to all shards; each forgets after the step by the first update that has a higher one. In a
 //    sequential job that is the same round in all shards;
+//  - the number of workers changes (Gradient.Resize to shard 0) at one clock in all shards of a
+//    sequential job: shard 0's moments announce it from the end of a round on, so all updates of
+//    the next round tell each shard of it. In others shard 0 lets a worker in at once, and the
+//    worker's messages tell the other shards (server_resize.cc);
+//  - a message of a worker that has joined says at which clock; one of its life before is not due;
 //  - an answer has the embedding rows that its worker requested, which the shard remembers for as
 //    many updates as may be in flight. Whether
 //    a row has expired is decided by the time of the last step, so that a repeated answer has the
@@ -151,6 +156,15 @@ class ServerProcessor {
   // Whether the consistency model lets the worker continue.
   bool Released(WorkerId worker) const { return options_.consistency.Released(clocks_, worker); }
   bool AllLeft() const { return clocks_.AllLeft(); }
+  // The last change of the number of workers that was carried out; 0: none. (Of shard 0, or of a
+  // sequential job.)
+  uint64_t resize() const { return size_.number; }
+  // The clock at which the worker has joined the running job; 0: it was there at the beginning.
+  Clock joined(WorkerId worker) const { return members_.at(worker).joined; }
+  // Whether it is there, or was.
+  bool has_been_there(WorkerId worker) const {
+    return worker < options_.workers_at_first() || joined(worker) > 0;
+  }
   // Sequential rounds: workers whose update of the present round has not come, ascending; empty
   // when no update has. While the state is lost: workers that have not reported their weights.
   std::vector<WorkerId> WaitedFor() const;
@@ -204,8 +218,15 @@ class ServerProcessor {
     std::deque<Gradient::Update> held;
     RowHistory rows;
     uint32_t buffer_rows = 0;
+    Clock joined = 0;
     // The embedding rows of its last requests, as many as may be in flight; oldest first.
     std::deque<std::vector<EmbeddingId>> wanted;
+  };
+
+  // So many workers, 0 .. workers - 1, by the change of this number.
+  struct Size {
+    uint64_t number = 0;
+    uint32_t workers = 0;
   };
 
   Status Handle(Gradient message, const GradientRecord& record, ServerOutput& output);
@@ -250,6 +271,25 @@ class ServerProcessor {
                         ServerOutput& output);
   // Answers the workers that a higher minimum clock releases. `before`: the minimum before.
   void AnswerNewlyReleased(std::optional<Clock> before, WorkerId but, ServerOutput& output) const;
+  void HandleResize(const Gradient::Resize& order, ServerOutput& output);
+  // Carries out what was ordered, or announces it where rounds tell the other shards, as soon as no
+  // snapshot is in the way.
+  void TryResize(ServerOutput& output);
+  bool SnapshotAllowsResize() const;
+  bool ResizeAllowsSnapshot() const;
+  // `workers` counts only if there is a number.
+  Size SizeOf(uint64_t number, uint32_t workers) const {
+    return {.number = number, .workers = number > 0 ? workers : options_.workers_at_first()};
+  }
+  // What the updates of a round tell of.
+  Size ToldBy(Updates updates) const;
+  // At the end of a round.
+  void Announce();
+  // Lets in those that the size before did not have. Those that it has no more leave by themselves.
+  void Resize(const Size& size, ServerOutput& output);
+  void Join(WorkerId worker, Clock clock, ServerOutput& output);
+  // By a message: the worker has joined, and this shard has not been told in another way.
+  void JoinIfTold(WorkerId worker, uint64_t clock, ServerOutput& output);
   void NoteMark(WorkerId worker, const SnapshotMark& mark);
   // Reports it when the shard has reached the cut.
   void CheckCut(ServerOutput& output);
@@ -289,6 +329,8 @@ class ServerProcessor {
   uint64_t snapshot_waiting_ = 0;  // not saved: whoever asked asks again
   int64_t seen_ms_ = 0;            // newest time of an accepted message, by the log
   int64_t step_ms_ = 0;            // seen_ms_ at the last step
+  Size size_;                      // that was carried out
+  Size ordered_;  // the newest one; of shard 0. (What is announced is in moments_.)
   Moments moments_;
   EvaluationSums progressive_;
   EvaluationSums tail_;

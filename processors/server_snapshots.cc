@@ -32,7 +32,7 @@ void ServerProcessor::HandleRequest(const Gradient& message, ServerOutput& outpu
   // Numbers are times of somebody's clock, which may have been wrong: ids ascend all the same.
   const uint64_t id = std::max(number, cut_.newest() + 1);
   const std::optional<uint64_t> open = open_snapshot();
-  if (id > kMostSnapshot || !cut_.Begin(id, clocks_)) {
+  if (id > kMostSnapshot || !ResizeAllowsSnapshot() || !cut_.Begin(id, clocks_)) {
     // (The last cut is still told to whoever comes to it, and nobody comes where no rows do.)
     if (!open && id == number && id <= kMostSnapshot && !clocks_.AllLeft()) {
       snapshot_waiting_ = id;
@@ -67,6 +67,7 @@ Status ServerProcessor::LeaveCut(ServerOutput& output) {
       MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, update, output));
     }
   }
+  TryResize(output);
   CheckInvariants();
   return absl::OkStatus();
 }

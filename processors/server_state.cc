@@ -48,6 +48,10 @@ void ServerProcessor::SaveState(ShardState& state) const {
   ToProto(window_.open(), *state.mutable_window_open());
   ToProto(drift_, *state.mutable_drift());
   state.set_forgotten(forgotten_);
+  state.set_resize(size_.number);
+  state.set_workers(size_.number > 0 ? size_.workers : 0);
+  state.set_resize_ordered(ordered_.number);
+  state.set_workers_ordered(ordered_.number > 0 ? ordered_.workers : 0);
   state.set_rows_trained(rows_trained_);
   state.set_train_loss(train_loss_);
   *state.mutable_counters() = counters_;
@@ -61,6 +65,7 @@ void ServerProcessor::SaveMembers(ShardState& state) const {
     saved.set_left(clocks_.left(worker));
     member.rows.SaveTo(saved);
     saved.set_buffer_rows(member.buffer_rows);
+    saved.set_joined(member.joined);
     for (const std::vector<EmbeddingId>& ids : member.wanted) {
       saved.add_wanted()->mutable_id()->Add(ids.begin(), ids.end());
     }
@@ -133,6 +138,10 @@ Status ServerProcessor::CheckState(const ShardState& state) const {
   if (state.snapshot_open() && state.snapshot() <= state.snapshot_cancelled()) {
     return BadState("its snapshot is under way, though it was cancelled");
   }
+  if (state.workers() > options_.workers || state.workers_ordered() > options_.workers ||
+      state.moments().workers() > options_.workers) {
+    return BadState("it has more workers than the job may have");
+  }
   return absl::OkStatus();
 }
 
@@ -143,6 +152,7 @@ Status ServerProcessor::CheckMember(const ShardState::Member& member) const {
     return BadState(name + " is at clock " + std::to_string(member.clock()) +
                     ", with its cut at clock " + std::to_string(member.cut()));
   }
+  if (member.joined() > member.clock()) return BadState(name + " is at a clock before it joined");
   MILLRACE_RETURN_IF_ERROR(CheckProgress(member.rows()));
   uint64_t end = member.rows().end();
   for (const RowProgress& before : member.rows_before()) {
@@ -182,6 +192,7 @@ Status ServerProcessor::LoadMembers(const ShardState& state) {
     clocks_.Set(WorkerId(saved.worker()), {Clock(saved.clock()), saved.left()});
     member.rows = RowHistory::Of(saved, options_.pipeline);
     member.buffer_rows = saved.buffer_rows();
+    member.joined = Clock(saved.joined());
     for (const ShardState::Wanted& wanted : saved.wanted()) {
       member.wanted.emplace_back(wanted.id().begin(), wanted.id().end());
     }
@@ -207,6 +218,8 @@ Status ServerProcessor::LoadParts(const ShardState& state) {
   }
   model_.set_steps(state.steps());
   moments_ = FromProto(state.moments());
+  size_ = SizeOf(state.resize(), state.workers());
+  ordered_ = SizeOf(state.resize_ordered(), state.workers_ordered());
   seen_ms_ = state.seen_ms();
   step_ms_ = state.step_ms();
   model_.set_shrinkage(state.shrinkage());

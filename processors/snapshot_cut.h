@@ -35,6 +35,12 @@ class SnapshotCut {
   // A worker's message names its cut.
   void Note(WorkerId worker, const SnapshotMark& mark);
 
+  // The worker joins the running job: it has no cut yet.
+  void Join(WorkerId worker) { cuts_.at(worker).reset(); }
+  // Whether all workers have passed the last cut, if one is known, so far that every shard has come
+  // to it.
+  bool AllArePastTheLast(const VectorClock& clocks) const;
+
   // Whether the worker, which is at this clock, has reached the cut: its next update is after it.
   bool HasReached(WorkerId worker, Clock clock) const;
   // Returns the open snapshot, and closes it, when every worker has reached the cut.
@@ -60,8 +66,6 @@ class SnapshotCut {
   void Load(const ShardState& state);
 
  private:
-  bool AllArePastTheLast(const VectorClock& clocks) const;
-
   size_t pipeline_;
   uint64_t snapshot_ = 0;   // the newest that has begun: its cuts are told to workers
   uint64_t cancelled_ = 0;  // the newest that was cancelled: none up to it begins any more

@@ -15,8 +15,10 @@ struct WorkerOptions {
   uint64_t job = 0;  // hash of its name, in every message
   uint64_t epoch = 1;
   WorkerId worker = 0;
-  uint32_t workers = 1;
-  uint32_t rows_per_turn = 1;  // Dealing, with `workers`
+  uint32_t workers = 1;        // that the job may have
+  uint32_t first_workers = 0;  // so many of them are there from the beginning; 0: all
+  Clock joined = 0;            // the clock at which it has joined the running job; 0: it has not
+  uint32_t rows_per_turn = 1;  // Dealing, with the workers from the beginning
   uint32_t shards = 1;
   size_t classes = 2;             // 0: a regression
   bool balances_classes = false;  // rows are weighed by ClassBalance
@@ -28,6 +30,8 @@ struct WorkerOptions {
   size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split
   // A larger message is an error, since a shard does not keep more chunks of one message.
   size_t most_message_bytes = ChunkLimits().sender_bytes;
+
+  uint32_t workers_at_first() const { return first_workers > 0 ? first_workers : workers; }
 };
 
 // Of the answers that the worker takes.

@@ -46,6 +46,7 @@ Gradient WorkerTrainingProcessor::NewMessage() {
   message.set_epoch(options_.epoch);
   message.set_worker(options_.worker);
   message.set_number(++last_number_);
+  message.set_joined(options_.joined);
   return message;
 }
 
@@ -111,6 +112,8 @@ bool WorkerTrainingProcessor::ProcessShared(const std::shared_ptr<const SharedWe
 
 void WorkerTrainingProcessor::Take(Weights message, std::shared_ptr<const SharedWeights> values) {
   Part& part = parts_[message.shard()];
+  // Of the worker's life before, or of a shard that has not let it in.
+  if (message.clock() < options_.joined) return;
   const bool is_ours = IsOurs(message.answers_to());
   const ShardView::Effect effect = part.Take(std::move(message), std::move(values), is_ours);
   if (effect.denies_leave) ++denied_leaves_;
@@ -203,6 +206,7 @@ void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
     message.set_clock(part.clock);
     Gradient::Leave& leave = *message.mutable_leave();
     *leave.mutable_mark() = Mark();
+    leave.mutable_joined()->Assign(joined_.begin(), joined_.end());
     if (shard == 0) {
       for (DeadLetter& letter :
            source_.dead_letters().Between(RowNumber(part.message.rows().end()), UINT64_MAX)) {
@@ -508,6 +512,8 @@ Gradient WorkerTrainingProcessor::NewUpdate(const BatchTrainer::Result& result) 
   update.set_attempt(++attempts_);
   update.set_buffer_rows(static_cast<uint32_t>(source_.size()));
   update.set_drifts(moments_.drifts);
+  update.set_resize(moments_.resize);
+  update.set_workers(moments_.workers);
   DescribeBatch(batch_, result, update);
   return message;
 }

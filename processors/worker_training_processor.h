@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -52,6 +53,10 @@ class WorkerTrainingProcessor {
   // no other instance of the worker uses.
   WorkerTrainingProcessor(const WorkerOptions& options, const Model& model, BatchSource& source,
                           uint64_t last_number);
+
+  // Those that have joined the running job, ascending by worker: its leave tells the shards of
+  // them.
+  void KnowJoined(std::vector<Gradient::Joined> joined) { joined_ = std::move(joined); }
 
   // Asks every shard for this worker's clock.
   void Start(WorkerOutput& output);
@@ -177,6 +182,7 @@ class WorkerTrainingProcessor {
   Progress progress_;
   bool owed_ = false;
   UpdatesInFlight in_flight_;
+  std::vector<Gradient::Joined> joined_;
   Progress next_;                     // what the next update is made for
   std::optional<Clock> leave_clock_;  // of the leave that was sent
   uint64_t denied_leaves_ = 0;

@@ -8,6 +8,7 @@
 #include "messages/master.pb.h"
 #include "topics/control_codec.h"
 #include "topics/master_topics.h"
+#include "topics/most_workers.h"
 
 namespace millrace {
 
@@ -15,7 +16,7 @@ CountedReport::CountedReport(const JobConfig& config, const BrokerRetry& broker_
     : config_(config),
       broker_retry_(broker_retry),
       topic_(MasterTopicName(config.name(), MasterTopic::kControl)),
-      counted_(config.workers()) {}
+      counted_(MostWorkers(config.training(), config.workers())) {}
 
 StatusOr<std::unique_ptr<CountedReport>> CountedReport::Create(const JobConfig& config,
                                                                const BrokerRetry& broker_retry) {

@@ -56,6 +56,7 @@ MetricPoint MakeProgress(const ServerProcessor& processor, ShardId shard, uint64
   uint64_t rows_counted = 0;
   const std::vector<WorkerId> missing = processor.WaitedFor();
   for (const auto& [worker, entry] : clocks.entries()) {
+    if (!processor.has_been_there(worker)) continue;
     WorkerProgress& progress = *server.add_workers();
     progress.set_worker(worker);
     progress.set_clock(entry.clock);

@@ -26,12 +26,17 @@ class CountedRows {
   // are in the log; and that `now` does not decrease.
   std::optional<LeaseCommand> Take(const ServerProcessor& shard, Time now);
   // What was said may have been lost: all of it is said again.
-  void SayAgain() { said_.assign(said_.size(), {}); }
+  void SayAgain() {
+    said_.assign(said_.size(), {});
+    resize_ = 0;
+  }
 
  private:
   struct Said {
     RowNumber rows = 0;
     Clock clock = 0;
+    Clock joined = 0;
+    bool left = false;
     bool operator==(const Said&) const = default;
   };
 
@@ -40,6 +45,7 @@ class CountedRows {
   static Said CountedByAll(const ServerProcessor& shard, WorkerId worker);
 
   std::vector<Said> said_;  // by worker; as a table of leases begins
+  uint64_t resize_ = 0;
   std::optional<Time> last_;
 };
 

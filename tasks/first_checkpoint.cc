@@ -130,13 +130,22 @@ ShardState FirstCheckpoint::StartState() const {
   state.set_last_record_hash(0);
   const Moments none(options_.numeric_columns);
   if (options_.shard != 0) ToProto(none, *state.mutable_moments());
+  // The job has as many workers as it begins with.
+  state.clear_resize();
+  state.clear_workers();
+  state.clear_resize_ordered();
+  state.clear_workers_ordered();
+  state.mutable_moments()->clear_resize();
+  state.mutable_moments()->clear_workers();
   *state.mutable_previous_round()->mutable_moments() = state.moments();
   state.mutable_previous_round()->set_step_ms(state.step_ms());
   state.mutable_previous_round()->set_shrinkage(state.shrinkage());
   if (start_ == SnapshotStart::kNewStream) {
     state.clear_members();
     for (WorkerId worker = 0; worker < options_.workers; ++worker) {
-      state.add_members()->set_worker(worker);
+      ShardState::Member& member = *state.add_members();
+      member.set_worker(worker);
+      member.set_left(worker >= options_.workers_at_first());
     }
   }
   if (options_.shard != 0 || start_ == SnapshotStart::kNewStream) {

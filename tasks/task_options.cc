@@ -16,6 +16,7 @@
 #include "models/wide_softmax.h"
 #include "processors/policy.h"
 #include "tasks/class_weights.h"
+#include "topics/most_workers.h"
 #include "topics/partitioning.h"
 #include "topics/row_batch.h"
 #include "topics/row_codec.h"
@@ -429,7 +430,8 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
   options.linear_end = model->linear_end();
   options.random_init_ranges = model->random_init_ranges();
   options.seed = training.training().embedding().seed();
-  options.workers = features.workers();
+  options.workers = MostWorkers(training.training(), features.workers());
+  options.first_workers = features.workers();
   options.classes = shape.classes;
   options.numeric_columns = shape.numeric;
   options.consistency = ToConsistencyPolicy(training.training().consistency());
@@ -464,7 +466,8 @@ WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& 
   options.job = JobHash(features.job());
   options.epoch = features.epoch();
   options.worker = worker;
-  options.workers = features.workers();
+  options.workers = MostWorkers(training.training(), features.workers());
+  options.first_workers = features.workers();
   options.rows_per_turn = std::max(features.rows_per_turn(), 1U);
   options.shards = training.shards();
   options.classes = RowShapeFrom(features).classes;

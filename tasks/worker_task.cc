@@ -117,6 +117,23 @@ void WorkerTask::StartLeased(const WorkerLeases& leases, const std::vector<Input
                                          options_.dead_letter_reasons_only, tails);
   training_ =
       std::make_unique<WorkerTrainingProcessor>(options_, model_, *source_, next_message_id_);
+  KnowJoined(leases);
+}
+
+StatusOr<bool> WorkerTask::FollowLeases(const WorkerLeases& leases,
+                                        const std::vector<InputState>& tails) {
+  KnowJoined(leases);
+  return leased_->Follow(leases, tails);
+}
+
+// Its leave tells the shards of them.
+void WorkerTask::KnowJoined(const WorkerLeases& leases) {
+  std::vector<Gradient::Joined> joined;
+  for (const JoinedWorker& worker : leases.joined_workers()) {
+    joined.emplace_back().set_worker(worker.worker());
+    joined.back().set_clock(worker.clock());
+  }
+  training_->KnowJoined(std::move(joined));
 }
 
 std::optional<LeaseReader::Wish> WorkerTask::WantedLease() const {

@@ -62,9 +62,7 @@ class WorkerTask {
   // Takes a later one (LeasedRows::Follow). False: another instance of the worker is further; a new
   // task may begin with the record. REQUIRES StartLeased.
   StatusOr<bool> FollowLeases(const WorkerLeases& leases,
-                              const std::vector<InputState>& tails = {}) {
-    return leased_->Follow(leases, tails);
-  }
+                              const std::vector<InputState>& tails = {});
   // Where the next record is to be read; none: nothing before there is another lease. REQUIRES
   // StartLeased.
   std::optional<LeasedRows::Place> NextLeased() const { return leased_->next(); }
@@ -133,6 +131,7 @@ class WorkerTask {
     Offset record = 0;
     Offset behind_last = 0;  // behind the record of the run before
   };
+  void KnowJoined(const WorkerLeases& leases);
   OnePassOptions BatchOptions() const;
   Status TakeWeights(std::string_view key, std::string_view value);
   // Counts an unusable record of `weights`.

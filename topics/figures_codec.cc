@@ -117,6 +117,8 @@ Moments FromProto(const MomentsMessage& message) {
                     .mean_error = message.error_mean()};
   moments.class_rows.assign(message.class_rows().begin(), message.class_rows().end());
   moments.drifts = message.drifts();
+  moments.resize = message.resize();
+  moments.workers = message.workers();
   return moments;
 }
 
@@ -137,6 +139,8 @@ void ToProto(const Moments& moments, MomentsMessage& message) {
   message.set_error_mean(moments.target.mean_error);
   message.mutable_class_rows()->Add(moments.class_rows.begin(), moments.class_rows.end());
   message.set_drifts(moments.drifts);
+  message.set_resize(moments.resize);
+  message.set_workers(moments.workers);
 }
 
 void ToProto(const EvaluationFigures& figures, Figures& message) {
@@ -204,7 +208,7 @@ Status CheckMoments(const MomentsMessage& message, size_t columns, size_t classe
     return BadFigures("rows of " + std::to_string(message.class_rows_size()) +
                       " classes, but the job has " + std::to_string(classes));
   }
-  return absl::OkStatus();
+  return CheckAtMost("workers:", message.workers(), kMostWorkers);
 }
 
 Status CheckFigures(const Figures& message) {

@@ -16,7 +16,26 @@ namespace {
 Status BadGradient(const std::string& reason) { return absl::InvalidArgumentError(reason); }
 
 bool IsRequest(const Gradient& message) {
-  return message.has_request_snapshot() || message.has_cancel_snapshot() || message.has_cut_here();
+  return message.has_request_snapshot() || message.has_cancel_snapshot() ||
+         message.has_cut_here() || message.has_resize();
+}
+
+// What it orders, or tells of.
+Status CheckResize(uint64_t number, uint32_t workers, const GradientShape& shape) {
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("a change of the workers:", number, kMostResize));
+  if (number > 0 && workers == 0) return BadGradient("a change to no workers");
+  return CheckAtMost("workers:", workers, shape.workers);
+}
+
+Status CheckLeave(const Gradient::Leave& leave, const GradientShape& shape) {
+  // It may stand far behind what shard 0 has said.
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("snapshot", leave.mark().snapshot(), kMostSnapshot));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("a cut at clock", leave.mark().cut(), kMostClock));
+  for (const Gradient::Joined& joined : leave.joined()) {
+    MILLRACE_RETURN_IF_ERROR(CheckAtMost("a worker:", joined.worker(), shape.workers - 1));
+    MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", joined.clock(), kMostClock));
+  }
+  return absl::OkStatus();
 }
 
 // Shard 0 fixes a cut pipeline + 1 updates after where it has the worker, which may be pipeline
@@ -66,13 +85,15 @@ Status CheckHead(const Gradient& message, const GradientShape& shape) {
   }
   if (IsRequest(message)) {
     if (message.worker() == kNoWorker) return absl::OkStatus();
-    return BadGradient("a request for a snapshot by worker " + std::to_string(message.worker()));
+    return BadGradient("a request for a snapshot, or for other workers, by worker " +
+                       std::to_string(message.worker()));
   }
   if (message.job() != shape.job) return BadGradient("a message of another job");
   if (message.worker() >= shape.workers) {
     return BadGradient("worker " + std::to_string(message.worker()) + " of " +
                        std::to_string(shape.workers));
   }
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", message.joined(), kMostClock));
   return CheckAtMost("clock", message.clock(), kMostClock);
 }
 
@@ -97,6 +118,7 @@ Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientSh
   MILLRACE_RETURN_IF_ERROR(CheckSums(update.tail(), shape.classes));
   MILLRACE_RETURN_IF_ERROR(CheckMoments(update.moments(), shape.numeric_columns, shape.classes));
   MILLRACE_RETURN_IF_ERROR(CheckWanted(update.wanted(), shape));
+  MILLRACE_RETURN_IF_ERROR(CheckResize(update.resize(), update.workers(), shape));
   return CheckUpdatedRows(update, shape);
 }
 
@@ -133,10 +155,8 @@ Status CheckGradient(const Gradient& message, const GradientShape& shape) {
       return CheckWanted(message.ask().wanted(), shape);
     case Gradient::kUpdate:
       return CheckUpdate(message.update(), Clock(message.clock()), shape);
-    case Gradient::kLeave:  // it may stand far behind what shard 0 has said
-      MILLRACE_RETURN_IF_ERROR(
-          CheckAtMost("snapshot", message.leave().mark().snapshot(), kMostSnapshot));
-      return CheckAtMost("a cut at clock", message.leave().mark().cut(), kMostClock);
+    case Gradient::kLeave:
+      return CheckLeave(message.leave(), shape);
     case Gradient::kRestore:  // from there it has to go on
       MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", message.clock(), kMostClock / 2));
       return CheckRestore(message.restore(), shape);
@@ -146,6 +166,9 @@ Status CheckGradient(const Gradient& message, const GradientShape& shape) {
       return CheckAtMost("snapshot", message.cancel_snapshot().snapshot(), kMostCancelled);
     case Gradient::kCutHere:
       return CheckAtMost("snapshot", message.cut_here().snapshot(), kMostCancelled);
+    case Gradient::kResize:
+      if (message.resize().number() == 0) return BadGradient("a change without a number");
+      return CheckResize(message.resize().number(), message.resize().workers(), shape);
     case Gradient::KIND_NOT_SET:
       break;
   }
@@ -222,6 +245,7 @@ StatusOr<std::string> SerializeUpdate(const Gradient& message, std::span<const f
   head.set_clock(message.clock());
   head.set_job(message.job());
   head.set_number(message.number());
+  head.set_joined(message.joined());
   const size_t update = message.update().ByteSizeLong();
   const size_t slice = DenseSliceFieldBytes(Gradient::Update::kSliceFieldNumber, range);
   std::string bytes;

@@ -33,6 +33,10 @@ Status CheckBegin(const LeaseCommand::Begin& begin) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("workers:", begin.workers(), kMostWorkers));
   MILLRACE_RETURN_IF_ERROR(
       CheckAtMost("partitions of input-data:", begin.partitions(), kMostWorkers));
+  if (begin.most_workers() != 0 && begin.most_workers() < begin.workers()) {
+    return BadLease("leases for more workers than there may be");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("workers:", begin.most_workers(), kMostWorkers));
   return CheckOpenLeases(begin.open_leases());
 }
 
@@ -42,10 +46,17 @@ Status CheckCounted(const LeaseCommand::Counted& counted) {
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("a worker:", worker.worker(), kMostWorkers - 1));
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("counted rows:", worker.rows(), kMostLeaseNumber));
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("a clock:", worker.clock(), kMostClock));
+    MILLRACE_RETURN_IF_ERROR(
+        CheckAtMost("the clock at which a worker joined:", worker.joined(), worker.clock()));
     if (workers.insert(worker.worker()).second) continue;
     return BadLease("the rows of worker " + std::to_string(worker.worker()) + " twice");
   }
-  return absl::OkStatus();
+  return CheckAtMost("a change of the workers:", counted.resize(), kMostResize);
+}
+
+Status CheckResize(const LeaseCommand::Resize& resize) {
+  if (resize.workers() == 0) return BadLease("a job cannot have 0 workers: the least is 1");
+  return CheckAtMost("workers:", resize.workers(), kMostWorkers);
 }
 
 }  // namespace
@@ -63,6 +74,8 @@ Status CheckLeaseCommand(const LeaseCommand& command) {
       return CheckAtMost("rows of a partition:", command.end().rows(), kMostLeaseNumber);
     case LeaseCommand::kCounted:
       return CheckCounted(command.counted());
+    case LeaseCommand::kResize:
+      return CheckResize(command.resize());
     case LeaseCommand::WHAT_NOT_SET:
       break;
   }
@@ -94,6 +107,15 @@ Status CheckWorkerLeases(const WorkerLeases& leases) {
   MILLRACE_RETURN_IF_ERROR(  // each has a row
       CheckAtMost("leases" + of_worker + ":", leases.next_number(), leases.next_row()));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("the clock" + of_worker + ":", leases.clock(), kMostClock));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost(
+      "the clock at which worker " + std::to_string(leases.worker()) + " joined:", leases.joined(),
+      leases.clock()));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost(
+      "workers that read what is behind the last rows:", leases.tail_readers(), kMostWorkers));
+  for (const JoinedWorker& other : leases.joined_workers()) {
+    MILLRACE_RETURN_IF_ERROR(CheckAtMost("a worker:", other.worker(), kMostWorkers - 1));
+    MILLRACE_RETURN_IF_ERROR(CheckAtMost("a clock:", other.clock(), kMostClock));
+  }
   MILLRACE_RETURN_IF_ERROR(
       CheckAtMost("counted rows" + of_worker + ":", leases.counted_rows(), leases.next_row()));
   const auto open = static_cast<uint64_t>(leases.open_size());

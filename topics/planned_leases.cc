@@ -36,10 +36,13 @@ const WorkerLeases* PlannedLeases::Of(uint32_t worker) const {
   return found == workers_.end() ? nullptr : &found->second;
 }
 
-std::vector<InputState> PlannedLeases::TailsOf(uint32_t worker, uint32_t workers) const {
+std::vector<InputState> PlannedLeases::TailsOf(uint32_t worker) const {
   std::vector<InputState> tails;
+  const WorkerLeases* const leases = Of(worker);
+  if (leases == nullptr || leases->tail_readers() == 0) return tails;
   for (const auto& [partition, input] : inputs_) {
-    if (partition % workers == worker && input.ended()) tails.push_back(input);
+    const bool is_its = partition % leases->tail_readers() == worker;
+    if (is_its && input.ended()) tails.push_back(input);
   }
   return tails;
 }

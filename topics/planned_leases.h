@@ -21,9 +21,9 @@ class PlannedLeases {
 
   // The worker's newest record; null: there is none. Valid until the next Take.
   const WorkerLeases* Of(uint32_t worker) const;
-  // Of `workers` each reads what is behind the last rows of some partitions, of those that have
-  // ended, when its leases are the last (LeasedRows).
-  std::vector<InputState> TailsOf(uint32_t worker, uint32_t workers) const;
+  // The partitions, of those that have ended, of which the worker reads what is behind the last
+  // rows when its leases are the last (LeasedRows). Those that have a part in it take turns.
+  std::vector<InputState> TailsOf(uint32_t worker) const;
   // The workers with another record than at the last call.
   std::set<uint32_t> TakeChanged() { return std::exchange(changed_, {}); }
 

@@ -28,15 +28,15 @@ std::string_view Suffix(Topic topic) {
   MILLRACE_CHECK(false);
 }
 
-uint32_t Partitions(Topic topic, uint32_t workers, uint32_t shards) {
+uint32_t Partitions(Topic topic, uint32_t workers, const TopicSizes& sizes) {
   switch (topic) {
     case Topic::kInputData:
       return workers;
     case Topic::kWeights:
-      return workers + 1;  // SharedWeightsPartition
+      return sizes.most_workers + 1;  // SharedWeightsPartition
     case Topic::kGradients:
     case Topic::kParameters:
-      return shards;
+      return sizes.shards;
     case Topic::kJob:
     case Topic::kMetrics:
     case Topic::kDeadLetter:
@@ -105,14 +105,15 @@ std::string TopicName(std::string_view job, Topic topic) {
 }
 
 std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers,
-                                  std::optional<uint32_t> shards) {
-  MILLRACE_CHECK(workers >= 1 && (!shards || *shards >= 1));
+                                  const std::optional<TopicSizes>& sizes) {
+  MILLRACE_CHECK(workers >= 1 && (!sizes || (sizes->shards >= 1 && sizes->most_workers >= 1)));
   std::vector<TopicPlan> plans;
   for (Topic topic : kAllTopics) {
-    const bool of_shards = topic == Topic::kGradients || topic == Topic::kParameters;
-    if (of_shards && !shards) continue;
-    plans.push_back({topic, TopicName(job, topic), Partitions(topic, workers, shards.value_or(1)),
-                     Config(topic)});
+    const bool needs_sizes =
+        topic == Topic::kGradients || topic == Topic::kParameters || topic == Topic::kWeights;
+    if (needs_sizes && !sizes) continue;
+    plans.push_back({topic, TopicName(job, topic),
+                     Partitions(topic, workers, sizes.value_or(TopicSizes())), Config(topic)});
   }
   return plans;
 }

@@ -14,7 +14,8 @@ enum class Topic {
   kJob,         // what all processes must agree on (features, training); compacted
   kInputData,   // rows; a partition per worker; deleted by who needs them last, or leases them
   kGradients,   // workers to servers; a partition per shard; deleted below the checkpoint
-  kWeights,     // servers to workers; a partition per worker and a shared one; short-lived
+  kWeights,     // servers to workers; a partition for each that there may be, and a shared one;
+                // short-lived
   kParameters,  // the durable model; a partition per shard; compacted
   kMetrics,     // points for displays
   kDeadLetter,  // unusable records, with the reason
@@ -27,7 +28,8 @@ inline constexpr Topic kAllTopics[] = {Topic::kJob,       Topic::kInputData,  To
 // "<job>.input-data" and so on.
 std::string TopicName(std::string_view job, Topic topic);
 
-// The partition of `weights` that all workers of a job read.
+// The partition of `weights` that all workers of a job read: behind those of as many as it may
+// have.
 inline int32_t SharedWeightsPartition(uint32_t workers) { return static_cast<int32_t>(workers); }
 
 struct TopicPlan {
@@ -41,9 +43,15 @@ struct TopicPlan {
 inline constexpr uint32_t kMostWorkers = 10'000;
 inline constexpr uint32_t kMostShards = 1'000;
 
-// All topics of a job; without those that have a partition per shard when the number of shards is
-// not known. REQUIRES workers, shards >= 1.
+// What only the training settings say.
+struct TopicSizes {
+  uint32_t shards = 1;
+  uint32_t most_workers = 1;  // MostWorkers
+};
+
+// All topics of a job; without those that have a partition for each shard or worker that there may
+// be when these settings are not known. REQUIRES workers, shards >= 1.
 std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers,
-                                  std::optional<uint32_t> shards);
+                                  const std::optional<TopicSizes>& sizes);
 
 }  // namespace millrace

@@ -23,11 +23,9 @@ constexpr size_t kMostNames = 10;
 
 }  // namespace
 
-StatusOr<std::unique_ptr<HostedWorkers>> HostedWorkers::Create(const JobConfig& config,
-                                                               std::optional<Incarnation> self,
-                                                               bool leases_rows,
-                                                               const BrokerRetry& broker_retry,
-                                                               Wakeup* wakeup) {
+StatusOr<std::unique_ptr<HostedWorkers>> HostedWorkers::Create(
+    const JobConfig& config, std::optional<Incarnation> self, bool leases_rows,
+    uint32_t most_workers, const BrokerRetry& broker_retry, Wakeup* wakeup) {
   if (leases_rows && !self) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the job ", config.name(),
@@ -36,7 +34,7 @@ StatusOr<std::unique_ptr<HostedWorkers>> HostedWorkers::Create(const JobConfig& 
         "MasterApp a higher --worker-processes"));
   }
   std::unique_ptr<HostedWorkers> hosted(
-      new HostedWorkers(config, std::move(self), leases_rows, broker_retry, wakeup));
+      new HostedWorkers(config, std::move(self), leases_rows, most_workers, broker_retry, wakeup));
   MILLRACE_RETURN_IF_ERROR(hosted->Open());
   return hosted;
 }
@@ -120,10 +118,10 @@ Status HostedWorkers::Follow() {
   if (!has_changed) return absl::OkStatus();
   if (!self_) return RefuseIfPlanned();
   std::set<int32_t> workers = plan_->hosts().WorkersOf(*self_);
-  if (!workers.empty() && *workers.rbegin() >= static_cast<int32_t>(config_.workers())) {
+  if (!workers.empty() && *workers.rbegin() >= static_cast<int32_t>(most_workers_)) {
     return absl::FailedPreconditionError(absl::StrCat(
         plan_topic_, " gives this process worker ", *workers.rbegin(), ", but the job ",
-        config_.name(), " has only workers 0 to ", config_.workers() - 1,
+        config_.name(), " may have only workers 0 to ", most_workers_ - 1,
         ": stop MasterApp, and start it again with the --workers of the job"));
   }
   if (rows_) {

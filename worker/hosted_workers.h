@@ -28,12 +28,13 @@ namespace millrace {
 // plan says of these which rows they have, and no group is asked. Used by one thread.
 class HostedWorkers {
  public:
-  // `broker_retry` and `wakeup`, which is notified of rows and of the plan, outlive it. Errors:
-  // Cancelled; PermissionDenied; NotFound: MasterApp has started it, and there is no plan;
-  // FailedPrecondition: rows are leased, and a person has started it; those of Follow.
+  // `most_workers`: that the job may have. `broker_retry` and `wakeup`, which is notified of rows
+  // and of the plan, outlive it. Errors: Cancelled; PermissionDenied; NotFound: MasterApp has
+  // started it, and there is no plan; FailedPrecondition: rows are leased, and a person has started
+  // it; those of Follow.
   static StatusOr<std::unique_ptr<HostedWorkers>> Create(const JobConfig& config,
                                                          std::optional<Incarnation> self,
-                                                         bool leases_rows,
+                                                         bool leases_rows, uint32_t most_workers,
                                                          const BrokerRetry& broker_retry,
                                                          Wakeup* wakeup);
 
@@ -60,9 +61,10 @@ class HostedWorkers {
 
  private:
   HostedWorkers(const JobConfig& config, std::optional<Incarnation> self, bool leases_rows,
-                const BrokerRetry& broker_retry, Wakeup* wakeup)
+                uint32_t most_workers, const BrokerRetry& broker_retry, Wakeup* wakeup)
       : config_(config),
         leases_rows_(leases_rows),
+        most_workers_(most_workers),
         broker_retry_(broker_retry),
         wakeup_(*wakeup),
         self_(std::move(self)),
@@ -77,6 +79,7 @@ class HostedWorkers {
 
   const JobConfig& config_;
   const bool leases_rows_;
+  const uint32_t most_workers_;
   const BrokerRetry& broker_retry_;
   Wakeup& wakeup_;
   const std::optional<Incarnation> self_;  // empty: by the group

@@ -31,6 +31,7 @@
 #include "tasks/task_options.h"
 #include "tasks/worker_feed.h"
 #include "tasks/worker_task.h"
+#include "topics/most_workers.h"
 #include "topics/row_codec.h"
 #include "topics/topics.h"
 #include "worker/hosted_workers.h"
@@ -63,7 +64,8 @@ class WorkerLoop {
         broker_retry_(stop, config.broker_timeout_s()),
         input_topic_(TopicName(config.name(), Topic::kInputData)),
         weights_topic_(TopicName(config.name(), Topic::kWeights)),
-        shared_partition_(SharedWeightsPartition(features.workers())),
+        shared_partition_(
+            SharedWeightsPartition(MostWorkers(training.training(), features.workers()))),
         shared_(WeightsShapeFrom(MakeWorkerOptions(features, training, WorkerId(0)), *model_)) {}
 
   Status Run() {
@@ -119,6 +121,7 @@ class WorkerLoop {
     RepeatTimer repeat;
     std::unique_ptr<WorkerTask> task{};
     std::optional<WorkerFeed> feed{};
+    Clock joined = 0;    // the running job; 0: it has been there from the beginning
     bool ended = false;  // its stream, as was said in the log
     Clock clock = 0;
     uint64_t denied_leaves = 0;
@@ -130,8 +133,10 @@ class WorkerLoop {
         sender_, RecordSender::Create(config_, "worker", {Topic::kGradients, Topic::kDeadLetter},
                                       broker_retry_, &wakeup_));
     const bool leases_rows = training_.training().sharding() == Training::DYNAMIC;
-    MILLRACE_ASSIGN_OR_RETURN(hosted_workers_, HostedWorkers::Create(config_, self_, leases_rows,
-                                                                     broker_retry_, &wakeup_));
+    const uint32_t most_workers = MostWorkers(training_.training(), features_.workers());
+    MILLRACE_ASSIGN_OR_RETURN(
+        hosted_workers_,
+        HostedWorkers::Create(config_, self_, leases_rows, most_workers, broker_retry_, &wakeup_));
     input_ = hosted_workers_->rows();
     if (leases_rows) {
       MILLRACE_ASSIGN_OR_RETURN(leased_input_, LeasedInput::Create(config_, &wakeup_));
@@ -252,7 +257,7 @@ class WorkerLoop {
     std::optional<WorkerFeed::Committed> position;
     if (committed) position = {committed->offset, committed->metadata};
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
-    Hosted hosted = NewHosted(worker);
+    Hosted hosted = NewHosted(worker, Clock(0));
     StatusOr<Offset> offset = hosted.feed->Assigned(position, {rows.begin, rows.end}, store_.get());
     if (!offset.ok()) return RowsLost(partition, offset.status());
     MILLRACE_RETURN_IF_ERROR(Begin(worker, std::move(hosted)));
@@ -260,12 +265,14 @@ class WorkerLoop {
     return offset;
   }
 
-  Hosted NewHosted(WorkerId worker) {
+  Hosted NewHosted(WorkerId worker, Clock joined) {
     WorkerOptions options = MakeWorkerOptions(features_, training_, worker);
+    options.joined = joined;
     options.evaluate_batches = evaluation_log_ != nullptr;
     const std::chrono::duration<double> least(config_.worker().repeat_interval_s());
     Hosted hosted{RepeatTimer(std::chrono::duration_cast<RepeatTimer::Duration>(least),
                               std::chrono::steady_clock::now())};
+    hosted.joined = joined;
     // Names this attempt, so that chunks of two instances of a worker are never joined.
     hosted.task = std::make_unique<WorkerTask>(options, shape_, *model_, random_() >> 20);
     hosted.feed.emplace(*hosted.task);
@@ -300,6 +307,10 @@ class WorkerLoop {
       const auto found = tasks_.find(worker);
       if (found == tasks_.end()) {
         MILLRACE_RETURN_IF_ERROR(AssignLeased(worker, *leases));
+      } else if (found->second.joined != Clock(leases->joined())) {
+        spdlog::info("worker {}: it has left, and joins the job again", worker);
+        tasks_.erase(found);
+        MILLRACE_RETURN_IF_ERROR(AssignLeased(worker, *leases));
       } else if (changed.contains(worker)) {
         MILLRACE_RETURN_IF_ERROR(FollowLeases(worker, *leases, *found->second.feed));
       }
@@ -324,7 +335,7 @@ class WorkerLoop {
   }
 
   Status AssignLeased(WorkerId worker, const WorkerLeases& leases) {
-    Hosted hosted = NewHosted(worker);
+    Hosted hosted = NewHosted(worker, Clock(leases.joined()));
     hosted.task->StartLeased(leases, TailsOf(worker));
     MILLRACE_RETURN_IF_ERROR(Begin(worker, std::move(hosted)));
     spdlog::info("worker {}: joined; begins with its lease {}", worker,
@@ -333,7 +344,7 @@ class WorkerLoop {
   }
 
   std::vector<InputState> TailsOf(WorkerId worker) const {
-    return hosted_workers_->leases().TailsOf(worker, config_.workers());
+    return hosted_workers_->leases().TailsOf(worker);
   }
 
   Status ReadWeightsFromEnd(int32_t partition) {

@@ -195,6 +195,21 @@ TEST(CheckAllReduceFeatures, RefusesAModelWithEmbeddingRows) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("--wide-above"));
 }
 
+TEST(ValidateConfig, MoreWorkersMayComeOnlyWhereRowsAreLeasedAndNotFewerThanThereAre) {
+  JobConfig config;
+  config.set_workers(4);
+  config.mutable_training()->set_max_workers(8);
+  EXPECT_THAT(std::string(ValidateConfig(config).message()),
+              HasSubstr("(--max-workers) has no effect without --sharding dynamic"));
+  config.mutable_training()->set_sharding(Training::DYNAMIC);
+  EXPECT_TRUE(ValidateConfig(config).ok()) << ValidateConfig(config);
+  for (const uint32_t most : {3u, 10'001u}) {
+    config.mutable_training()->set_max_workers(most);
+    EXPECT_THAT(std::string(ValidateConfig(config).message()),
+                HasSubstr("(--max-workers): give 4 (--workers) to 10000"));
+  }
+}
+
 TEST(ValidateConfig, RefusesWhatLeasesOfRowsDoNotGoTogetherWithAndNamesBothFlags) {
   const std::vector<std::pair<std::string, std::function<void(JobConfig&)>>> cases = {
       {"--schedule", [](auto& c) { c.mutable_training()->set_schedule(Training::BUFFER); }},

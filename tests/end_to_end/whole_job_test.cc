@@ -107,7 +107,8 @@ class WholeJobTest : public testing::Test {
   void UseJob(const std::string& name, uint32_t shards = 1) {
     config_.set_name(name);
     training_.set_shards(shards);
-    for (const TopicPlan& plan : PlanTopics(name, kWorkers, shards)) {
+    for (const TopicPlan& plan :
+         PlanTopics(name, kWorkers, TopicSizes{.shards = shards, .most_workers = kWorkers})) {
       cluster_.CreateTopic(plan.name, static_cast<int>(plan.partitions));
     }
   }

@@ -35,7 +35,8 @@ class JobFollowerTest : public testing::Test {
   JobFollowerTest() {
     config_.set_name("followed");
     config_.set_brokers(cluster_.options().brokers);
-    for (const TopicPlan& plan : PlanTopics("followed", kWorkers, kShards)) {
+    for (const TopicPlan& plan : PlanTopics(
+             "followed", kWorkers, TopicSizes{.shards = kShards, .most_workers = kWorkers})) {
       cluster_.CreateTopic(plan.name, static_cast<int>(plan.partitions));
     }
     features_.set_epoch(config_.epoch());

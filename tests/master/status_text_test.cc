@@ -262,7 +262,12 @@ JobProcesses WithLeases(bool ended) {
   worker.set_next_row(150);
   worker.set_counted_rows(90);
   worker.add_open();
-  job.leases = JobLeases{.cut_rows = 250, .free_ranges = 2, .ended = ended, .workers = {worker}};
+  job.leases = JobLeases{.cut_rows = 250,
+                         .free_ranges = 2,
+                         .ended = ended,
+                         .size = 1,
+                         .most_workers = 16,
+                         .workers = {worker}};
   return job;
 }
 
@@ -274,11 +279,40 @@ TEST(NewsTest, LeasesBeginAndNoFurtherRowComes) {
   EXPECT_THAT(News(WithLeases(true), WithLeases(true)), IsEmpty());
 }
 
+TEST(NewsTest, TheNumberOfWorkersIsToChangeAndHasChanged) {
+  JobProcesses changing = WithLeases(false);
+  changing.leases->size = 2;
+  changing.leases->is_resizing = true;
+  JobProcesses done = changing;
+  done.leases->is_resizing = false;
+  EXPECT_THAT(News(WithLeases(false), changing),
+              ElementsAre("the job is to have 2 workers, instead of 1"));
+  EXPECT_THAT(News(changing, done), ElementsAre("the job has 2 workers"));
+}
+
+TEST(StatusTableTest, SaysWhichWorkersAreThereAndThatTheyChange) {
+  JobProcesses job = WithLeases(false);
+  job.leases->is_resizing = true;
+  job.leases->workers.push_back(job.leases->workers[0]);
+  job.leases->workers[0].set_last(true);
+  job.leases->workers[1].set_last(true);
+  job.leases->workers[1].set_left(true);
+  const std::string table = StatusTable("flights", job);
+  EXPECT_THAT(table, HasSubstr("workers: 1, at most 16; they are being changed\n"));
+  EXPECT_THAT(table, HasSubstr("1       leaving  150"));
+  EXPECT_THAT(table, HasSubstr("1       left     150"));
+  const auto json = nlohmann::json::parse(StatusJson("flights", job));
+  EXPECT_EQ(json.at("leases").at("size"), 1);
+  EXPECT_EQ(json.at("leases").at("most_workers"), 16);
+  EXPECT_EQ(json.at("leases").at("resizing"), true);
+}
+
 TEST(StatusTableTest, HasALineForEachWorkerThatHasLeases) {
   EXPECT_THAT(StatusTable("flights", WithLeases(false)),
               HasSubstr("rows: 250 found, in ranges for leases; 2 ranges are not leased yet\n"
-                        "worker  rows leased  rows counted  open leases\n"
-                        "1       150          90            1\n"));
+                        "workers: 1, at most 16\n"
+                        "worker  state   rows leased  rows counted  open leases\n"
+                        "1       active  150          90            1\n"));
   const auto json = nlohmann::json::parse(StatusJson("flights", WithLeases(true)));
   const auto& leases = json.at("leases");
   EXPECT_EQ(leases.at("rows"), 250);
@@ -286,6 +320,7 @@ TEST(StatusTableTest, HasALineForEachWorkerThatHasLeases) {
   EXPECT_EQ(leases.at("ended"), true);
   const auto& worker = leases.at("workers").at(0);
   EXPECT_EQ(worker.at("worker"), 1);
+  EXPECT_EQ(worker.at("state"), "active");
   EXPECT_EQ(worker.at("leases"), 3);
   EXPECT_EQ(worker.at("rows_leased"), 150);
   EXPECT_EQ(worker.at("rows_counted"), 90);

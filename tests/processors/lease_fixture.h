@@ -44,6 +44,12 @@ inline void AddCounted(LeaseCommand& command, uint32_t worker, uint64_t rows, ui
   said.set_clock(clock);
 }
 
+inline LeaseCommand LeaseResize(uint32_t workers) {
+  LeaseCommand command;
+  command.mutable_resize()->set_workers(workers);
+  return command;
+}
+
 inline LeaseCommand LeaseCounted(uint32_t worker, uint64_t rows, uint64_t clock = 1) {
   LeaseCommand command;
   AddCounted(command, worker, rows, clock);

@@ -130,6 +130,8 @@ TEST(LeaseTable, WantsNoMoreThanHalfOfTheFreeRangesThatThereMayBe) {
     }
     FreeLeases free;
     free.set_open_leases(kOpen);
+    free.set_workers(static_cast<uint32_t>(workers.size()));
+    free.set_most_workers(static_cast<uint32_t>(workers.size()));
     for (size_t i = 0; i < free_ranges; ++i) SetNextRow(row, *free.add_range());
     LeaseTable::Inputs inputs;
     inputs[0].set_cut_row(row);
@@ -216,7 +218,7 @@ TEST(LeaseTable, NeedsTheLogFromTheFirstRowThatIsNotCounted) {
 TEST(LeaseTable, SaysWhyItCannotUseACommand) {
   TestedLeases leases(2, 2);
   leases.Cut(10);
-  EXPECT_THAT(leases.Refused(LeaseBegin(3, 2)), HasSubstr("2 partitions to 2 workers"));
+  EXPECT_THAT(leases.Refused(LeaseBegin(3, 2)), HasSubstr("2 partitions to at most 2 workers"));
   EXPECT_THAT(leases.Refused(LeaseBegin(2, 3)), HasSubstr("a second beginning names 3, 2 and 3"));
   EXPECT_THAT(leases.Refused(LeaseBegin(2, 2, 4)), HasSubstr("names 2, 2 and 4"));
   EXPECT_THAT(leases.Refused(LeaseCut(2, 0, 1, 1)), HasSubstr("partition 2 of input-data"));

@@ -32,7 +32,7 @@ class HostedShardTest : public testing::Test {
     config_.set_brokers(cluster_.options().brokers);
     config_.mutable_server()->set_data_dir(folder_.path());
     config_.mutable_server()->set_checkpoint_interval_s(0);
-    for (const TopicPlan& plan : PlanTopics("hosted", 1, 1)) {
+    for (const TopicPlan& plan : PlanTopics("hosted", 1, TopicSizes())) {
       cluster_.CreateTopic(plan.name, static_cast<int>(plan.partitions));
     }
     JobFeatures features;
@@ -190,7 +190,7 @@ TEST_F(HostedShardTest, AStoreOfParametersThatWereRecreatedAndHaveGrownIsRefused
     ASSERT_TRUE((*hosted)->FinalCheckpoint().ok());
   }
   MockCluster recreated;
-  for (const TopicPlan& plan : PlanTopics("hosted", 1, 1)) {
+  for (const TopicPlan& plan : PlanTopics("hosted", 1, TopicSizes())) {
     recreated.CreateTopic(plan.name, static_cast<int>(plan.partitions));
   }
   config_.set_brokers(recreated.options().brokers);

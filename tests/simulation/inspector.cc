@@ -20,6 +20,7 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
     const Referee::Member& member = state.members[worker];
     if (live.clocks().clock(worker) != member.clock) return "a clock";
     if (live.clocks().left(worker) != member.left) return "who has left";
+    if (live.joined(worker) != member.joined) return "who has joined";
     if (live.buffer_rows(worker) != member.buffer_rows) return "a buffer's size";
   }
   std::optional<uint64_t> open = live.open_snapshot();
@@ -43,6 +44,10 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
   if (!SameMoments(state.columns, moments)) return "the moments";
   const DriftDetector::Drift& drift = live.drift().last();
   if (drift.count != state.watch->drifts || drift.row != state.watch->row) return "the drifts";
+  if (live.resize() != state.resize) return "the change of the workers";
+  if (live.moments().resize != state.told || live.moments().workers != state.told_size) {
+    return "the change that workers are told of";
+  }
   if (state.drifts != live.moments().drifts) return "the drifts that workers are told of";
   if (!SameClassRows(state.class_rows, live.moments().class_rows)) return "the rows of a class";
   if (state.lost) {
@@ -65,6 +70,16 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
   }
   if (!someone) missing.clear();
   return live.WaitedFor() == missing ? nullptr : "whom the round waits for";
+}
+
+// By worker, of a job whose workers change; else none.
+std::vector<RowNumber> LeasedRowsOf(const World& world) {
+  std::vector<RowNumber> rows;
+  if (!world.scenario.resizes()) return rows;
+  for (const std::vector<WorkerLeases>& plan : world.plan) {
+    rows.push_back(RowNumber(plan.empty() ? 0 : plan.back().next_row()));
+  }
+  return rows;
 }
 
 }  // namespace
@@ -93,12 +108,12 @@ Inspector::Inspector(World& world)
   }
 }
 
+bool Inspector::AllLeftIn(const Referee& referee) {
+  return std::ranges::all_of(referee.now().members, &Referee::Member::left);
+}
+
 bool Inspector::AllLeft() const {
-  return std::all_of(shards_.begin(), shards_.end(), [](const Shard& shard) {
-    const std::vector<Referee::Member>& members = shard.referee.now().members;
-    return std::all_of(members.begin(), members.end(),
-                       [](const Referee::Member& member) { return member.left; });
-  });
+  return std::ranges::all_of(shards_, [](const Shard& shard) { return AllLeftIn(shard.referee); });
 }
 
 bool Inspector::AnyLost() const {
@@ -114,7 +129,13 @@ void Inspector::OnAppended(Topic topic, int32_t partition, const LogRecord& reco
   if (topic == Topic::kInputData) rows_.OnInput(static_cast<WorkerId>(partition), record);
   if (topic != Topic::kGradients) return;
   Shard& shard = shards_.at(static_cast<size_t>(partition));
+  const size_t taken = shard.referee.accepted().size();
   shard.referee.Append(record.key, record.value, record.timestamp_ms);
+  // Its server has told everybody so. (Who comes to work that is done leaves as it is.)
+  if (world_.scenario.resizes() && shard.has_ended && shard.referee.accepted().size() > taken) {
+    Fail("a shard that has ended goes on");
+  }
+  shard.has_ended |= AllLeftIn(shard.referee);
   CheckSkew();
   if (partition != 0) return;  // only shard 0 is told what tells rows apart
   for (; shard.audited < shard.referee.accepted().size(); ++shard.audited) {
@@ -135,8 +156,13 @@ void Inspector::CheckSkew() {
   for (WorkerId worker = 0; worker < world_.scenario.workers; ++worker) {
     uint64_t slowest = UINT64_MAX;
     uint64_t fastest = 0;
+    uint64_t joined = 0;
+    for (const Shard& shard : shards_) {
+      joined = std::max(joined, shard.referee.now().members[worker].joined);
+    }
     for (const Shard& shard : shards_) {
       if (shard.referee.was_lost()) continue;
+      if (shard.referee.now().members[worker].joined < joined) continue;  // it has not heard of it
       const uint64_t clock = shard.referee.now().members[worker].clock;
       slowest = std::min(slowest, clock);
       fastest = std::max(fastest, clock);
@@ -224,10 +250,13 @@ void Inspector::OnSentByWorker(WorkerId worker, std::span<const OutgoingRecord> 
                             : "change by an online learner");
       if (message.update().repeated_end() > 0) world_.Count("rows of a buffer learnt from again");
     }
-    // What the worker trained on must have been released to it.
+    // What the worker trained on must have been released to it. (Another shard than 0 may hear of a
+    // worker that has joined when others go on already by what it has said before.)
     uint64_t slowest = message.clock();
     for (const Referee::Member& member : referee.now().members) {
-      if (!member.left) slowest = std::min(slowest, member.clock);
+      const bool is_new = record.partition > 0 && member.joined > 0 &&
+                          member.clock < member.joined + referee.Pipeline();
+      if (!member.left && !is_new) slowest = std::min(slowest, member.clock);
     }
     const bool left = referee.now().members[worker].left;
     if (bound && !left && message.clock() - slowest > *bound) {
@@ -380,7 +409,8 @@ void Inspector::CheckEnd(const ShardTask& task) {
 void Inspector::CheckEnd() {
   // What was counted before is lost with shard 0.
   if (!referee(0).was_lost()) {
-    if (const std::string wrong = rows_.CheckEnd(referee(0)); !wrong.empty()) Fail(wrong);
+    if (const std::string wrong = rows_.CheckEnd(referee(0), LeasedRowsOf(world_)); !wrong.empty())
+      Fail(wrong);
   }
   CheckSameRows();
 }

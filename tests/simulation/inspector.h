@@ -73,6 +73,7 @@ class Inspector final : public Observer {
   struct Shard {
     Referee referee;
     size_t audited = 0;  // of referee.accepted()
+    bool has_ended = false;
     // What its partition of `parameters` holds, and up to where that has been read.
     std::map<std::string, std::string> newest = {};
     Offset parameters_end = 0;
@@ -86,6 +87,7 @@ class Inspector final : public Observer {
 
   StoredSnapshot::Part Stored(const ShardTask& task, const OrderedByteMap& store,
                               const Referee::State& cut);
+  static bool AllLeftIn(const Referee& referee);
   const Referee& RefereeOf(const ShardTask& task) const { return referee(task.shard()); }
   // `replies`: the numbers of the workers' messages to which these are the answers.
   Answered CheckAnswers(const ShardTask& task, std::span<const OutgoingRecord> answers,
@@ -109,6 +111,7 @@ class Inspector final : public Observer {
   void CheckMoments(const std::vector<Referee::Column>& columns,
                     const std::vector<uint64_t>& class_rows, uint64_t drifts,
                     const MomentsMessage& moments);
+  void CheckTold(uint64_t number, uint32_t size, const MomentsMessage& moments);
   void CheckSkew();
   void CheckSameRows();
   void CheckParameters(ShardId shard);

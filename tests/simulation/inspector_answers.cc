@@ -126,6 +126,7 @@ void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weight
       [&](uint64_t id) { return referee.RowOf(state, id); }, "an answer with other embedding rows");
   if (task.shard() == 0) {
     CheckMoments(state.columns, state.class_rows, state.drifts, message.moments());
+    CheckTold(state.told, state.told_size, message.moments());
   }
 }
 
@@ -149,6 +150,7 @@ void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Wei
       "an old answer with other embedding rows");
   if (task.shard() == 0) {
     CheckMoments(state.old_columns, state.old_class_rows, state.old_drifts, message.moments());
+    CheckTold(state.old_told, state.old_told_size, message.moments());
   }
 }
 
@@ -184,6 +186,11 @@ void Inspector::CheckMoments(const std::vector<Referee::Column>& columns,
   if (!SameClassRows(class_rows, moments.class_rows()))
     Fail("an answer with other rows of a class");
   if (!SameMoments(columns, moments)) return Fail("an answer with other moments");
+}
+
+void Inspector::CheckTold(uint64_t number, uint32_t size, const MomentsMessage& moments) {
+  if (moments.resize() == number && moments.workers() == size) return;
+  Fail("an answer that tells of another change of the workers");
 }
 
 }  // namespace millrace::simulation

@@ -149,6 +149,7 @@ void Inspector::CheckParameters(ShardId shard) {
     const Referee::Member& expected = state.members.at(member.worker());
     if (member.clock() != expected.clock || member.left() != expected.left) return fail("a clock");
     if (!SameRows(member, expected)) return fail("the rows counted");
+    if (member.joined() != expected.joined) return fail("who has joined");
     if (member.buffer_rows() != expected.buffer_rows) return fail("a buffer's size");
     const auto same_ids = [](const ShardState::Wanted& is, const std::vector<uint64_t>& ids) {
       return std::ranges::equal(is.id(), ids);
@@ -181,6 +182,10 @@ void Inspector::CheckParameters(ShardId shard) {
       saved.snapshot_cancelled() != state.snapshot_cancelled ||
       saved.snapshot_open() != state.snapshot_open) {
     return fail("the snapshot");
+  }
+  if (saved.resize() != state.resize || (state.resize > 0 && saved.workers() != state.size) ||
+      saved.resize_ordered() != state.ordered || saved.moments().resize() != state.told) {
+    return fail("the change of the workers");
   }
   if (saved.lost() != state.lost) return fail("whether it is lost");
   if (state.lost) {

@@ -22,6 +22,7 @@ struct LeaseUpdate {
   uint64_t clock = 0;
   uint64_t begin = 0;
   uint64_t end = 0;
+  uint64_t joined = 0;  // the clock at which the worker has joined, as the instance knows it
   bool leaves = false;
   std::vector<double> values{};
 };
@@ -45,6 +46,7 @@ struct LeaseInstance {
   };
 
   uint32_t worker = 0;
+  uint64_t joined = 0;   // as the plan says
   size_t plan_seen = 0;  // so many records of the worker in `plan`
   Progress progress;     // as shard 0 has said last
   std::unique_ptr<Reading> reading;

@@ -32,11 +32,16 @@ class LeaseWorld {
   LeaseWorld(uint64_t seed, LeaseError error) : random_(seed), error_(error) {
     const auto partitions = static_cast<uint32_t>(random_.Between(1, 3));
     for (uint32_t i = 0; i < partitions; ++i) inputs_.emplace_back(i, random_.Below(60));
-    workers_.resize(random_.Between(1, 4));
+    first_workers_ = static_cast<uint32_t>(random_.Between(1, 4));
+    size_ = first_workers_;
+    workers_.resize(first_workers_ + random_.Below(4));
+    for (uint32_t i = first_workers_; i < workers_.size(); ++i) workers_[i].left = true;
     for (uint32_t i = 0; i < workers_.size(); ++i) workers_[i].instances.push_back(NewInstance(i));
     lease_rows_ = random_.Between(1, 12);
     ControlRecord begin = NewControl();
-    begin.mutable_lease()->mutable_begin()->set_workers(static_cast<uint32_t>(workers_.size()));
+    begin.mutable_lease()->mutable_begin()->set_workers(first_workers_);
+    begin.mutable_lease()->mutable_begin()->set_most_workers(
+        static_cast<uint32_t>(workers_.size()));
     begin.mutable_lease()->mutable_begin()->set_partitions(partitions);
     begin.mutable_lease()->mutable_begin()->set_open_leases(3);
     Append(EncodeControl(begin));
@@ -60,6 +65,7 @@ class LeaseWorld {
   struct Worker {
     uint64_t clock = 0;
     uint64_t rows = 0;
+    uint64_t joined = 0;
     bool left = false;
     std::vector<std::unique_ptr<LeaseInstance>> instances;
     std::vector<PlannedWork> plan;  // its records, as committed
@@ -84,6 +90,7 @@ class LeaseWorld {
     if (kind < 4) return RepeatRecord();
     if (kind < 6) return TroubleAWorker(workers_[random_.Below(workers_.size())]);
     if (kind < 8) return DeliverAgain();
+    if (kind < 9) return OrderSize();
     Turn();
   }
 
@@ -133,21 +140,50 @@ class LeaseWorld {
     Accept(LeaseUpdate(updates_[random_.Below(updates_.size())]));
   }
 
+  // A person wants another number of workers; maybe more than there may be, or while others come.
+  void OrderSize() {
+    ControlRecord record = NewControl();
+    record.mutable_lease()->mutable_resize()->set_workers(
+        static_cast<uint32_t>(random_.Between(1, workers_.size() + 1)));
+    Append(EncodeControl(record));
+  }
+
+  // Shard 0: what a master tells it, maybe one that was fenced long ago.
+  void TakeOrder(const ResizeOrder& order) {
+    const bool is_news = order.number > resize_ || error_ == LeaseError::kFollowsOldOrders;
+    if (!is_news || order.number == resize_ || IsOver()) return Cover("order said again");
+    Cover(order.workers > size_ ? "more workers" : "fewer workers");
+    resize_ = order.number;
+    for (uint32_t i = size_; i < order.workers; ++i) {
+      Worker& worker = workers_.at(i);
+      if (!worker.left) continue;
+      if (worker.joined > 0 || i < first_workers_) Cover("worker joins again");
+      worker.left = false;
+      worker.clock = worker.clock + 1 + random_.Below(3);
+      worker.joined = worker.clock;
+    }
+    size_ = order.workers;
+  }
+
   // A server says what shard 0 has, or one that was replaced what it had.
   void SayCounted() {
     LeaseCommand command;
     for (uint32_t i = 0; i < workers_.size(); ++i) {
-      if (random_.Chance(0.3)) continue;
+      const bool has_been_there = i < first_workers_ || workers_[i].joined > 0;
+      if (!has_been_there || random_.Chance(0.3)) continue;
       LeaseCommand::Counted::Worker& said = *command.mutable_counted()->add_worker();
       said.set_worker(i);
       said.set_rows(workers_[i].rows + (error_ == LeaseError::kCountsAhead ? 1 : 0));
       said.set_clock(workers_[i].clock);
+      said.set_joined(workers_[i].joined);
+      said.set_left(workers_[i].left);
       if (error_ == LeaseError::kCountsAhead && workers_[i].rows == 0) said.set_rows(0);
       if (error_ == LeaseError::kCountsForAnother) {
         said.set_rows(workers_[(i + 1) % workers_.size()].rows);
       }
     }
     if (!command.has_counted()) return;
+    command.mutable_counted()->set_resize(resize_);
     counts_.push_back(command);
     if (!is_quiet_ && random_.Chance(0.2)) {
       Cover("count of an older server");
@@ -163,6 +199,7 @@ class LeaseWorld {
   void MoveInstance(Worker& worker, LeaseInstance& instance) {
     switch (random_.Below(4)) {
       case 0:
+        if (worker.clock < instance.joined) return;  // it has not joined, says the shard
         instance.progress = {.clock = Clock(worker.clock), .rows_end = RowNumber(worker.rows)};
         if (instance.reading) instance.reading->batches.Forget(instance.progress);
         return;
@@ -181,11 +218,15 @@ class LeaseWorld {
     instance.plan_seen = random_.Between(least, worker.plan.size());
     auto [leases, tails] = worker.plan[instance.plan_seen - 1];
     if (error_ == LeaseError::kLeavesEndsUnread) tails.clear();
-    if (instance.reading) {
+    if (instance.reading && instance.joined == leases.joined()) {
       const StatusOr<bool> followed = instance.reading->rows.Follow(leases, tails);
       if (!followed.ok()) return Violate(std::string(followed.status().message()));
       if (*followed || error_ == LeaseError::kStaysWithOldLeases) return;
       Cover("leases missed");
+    }
+    if (instance.joined != leases.joined()) {
+      instance.joined = leases.joined();
+      instance.progress = {.clock = Clock(worker.clock), .rows_end = RowNumber(worker.rows)};
     }
     const bool ends_at_leases = error_ != LeaseError::kLearnsAcrossLeases;
     instance.reading = std::make_unique<LeaseInstance::Reading>(leases, tails, ends_at_leases);
@@ -229,6 +270,7 @@ class LeaseWorld {
                        .clock = instance.progress.clock,
                        .begin = instance.progress.rows_end,
                        .end = instance.progress.rows_end,
+                       .joined = instance.joined,
                        .leaves = *state == BatchState::kLeave};
     if (*state == BatchState::kReady) {
       update.end = batch.rows_end;
@@ -242,7 +284,11 @@ class LeaseWorld {
   // Shard 0: law 3. What it counts is judged by the leases and the log alone.
   void Accept(const LeaseUpdate& update) {
     Worker& worker = workers_[update.worker];
-    const bool is_due = update.clock == worker.clock || error_ == LeaseError::kAcceptsAnyClock;
+    const bool is_of_this_life =
+        update.joined == worker.joined || error_ == LeaseError::kAcceptsAnyLife;
+    const bool is_due =
+        (update.clock == worker.clock && is_of_this_life) || error_ == LeaseError::kAcceptsAnyClock;
+    if (update.clock == worker.clock && !is_of_this_life) Cover("update of a life that is over");
     if (!is_due || worker.left) return Cover("update of another clock");
     if (update.begin != worker.rows) return Violate("an update of the due clock has other rows");
     worker.left = update.leaves;
@@ -295,6 +341,11 @@ class LeaseWorld {
         if (masters_.IsFenced(master)) return masters_.End(master);
         return Commit(master);
       case Step::kAnswer:
+        if (const auto order = master.processor->leases().order()) orders_.push_back(*order);
+        if (!orders_.empty() && random_.Chance(0.5)) {
+          const bool is_old = !is_quiet_ && random_.Chance(0.3);
+          TakeOrder(is_old ? orders_[random_.Below(orders_.size())] : orders_.back());
+        }
         Trim(master);
         master.step = Step::kFold;
         return;
@@ -425,10 +476,11 @@ class LeaseWorld {
   }
 
   // As PlannedLeases shares the ends of partitions.
-  std::vector<InputState> TailsOf(uint32_t number, const LeaseTable& table) const {
+  static std::vector<InputState> TailsOf(uint32_t number, const LeaseTable& table) {
     std::vector<InputState> tails;
+    const uint32_t readers = table.workers().at(number).tail_readers();
     for (const auto& [partition, input] : table.inputs()) {
-      if (partition % workers_.size() == number && input.ended()) tails.push_back(input);
+      if (readers > 0 && partition % readers == number && input.ended()) tails.push_back(input);
     }
     return tails;
   }
@@ -453,6 +505,7 @@ class LeaseWorld {
     uint64_t rows = 0;
     for (const LeaseInput& input : inputs_) rows += input.rows();
     if (learnt_.size() != rows) Violate("a row is missing");
+    if (ends_read_.size() != inputs_.size()) Violate("nobody has read to a partition's end");
   }
 
   Random random_;
@@ -460,6 +513,11 @@ class LeaseWorld {
   SeedOutcome outcome_;
   bool is_quiet_ = false;
   uint64_t lease_rows_ = 0;
+  uint32_t first_workers_ = 0;
+  // As shard 0 has it: the last change of the workers, and how many there are by it.
+  uint64_t resize_ = 0;
+  uint32_t size_ = 0;
+  std::vector<ResizeOrder> orders_;  // that were ever said
 
   std::vector<std::optional<std::string>> control_;  // by offset; empty: nothing to be read
   PlanRecords plan_;

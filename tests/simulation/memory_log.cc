@@ -8,7 +8,8 @@
 namespace millrace::simulation {
 
 MemoryLog::MemoryLog(uint32_t workers, uint32_t shards) {
-  for (const TopicPlan& plan : PlanTopics("simulation", workers, shards)) {
+  for (const TopicPlan& plan :
+       PlanTopics("simulation", workers, TopicSizes{.shards = shards, .most_workers = workers})) {
     topics_[plan.topic].resize(plan.partitions);
   }
 }

@@ -36,6 +36,7 @@ class PlainLearner {
  public:
   explicit PlainLearner(const OnlineBatch& batch)
       : scenario_(batch.scenario),
+        workers_(batch.workers),
         columns_(scenario_.regression || scenario_.classes == 2 ? 1 : scenario_.classes),
         blocks_before_race_(scenario_.numeric + (scenario_.wide ? 0 : scenario_.hashed) + 1),
         moments_(batch.moments) {
@@ -79,7 +80,7 @@ class PlainLearner {
     }
     const auto race = change.parameters.subspan(blocks_before_race_ * block());
     const double kept = std::pow(kForgets, static_cast<double>(rows_));
-    const double forgotten = (1 - std::pow(kept, scenario_.workers)) / scenario_.workers;
+    const double forgotten = (1 - std::pow(kept, workers_)) / workers_;
     for (size_t i = 0; i < racers() + counts(); ++i) {
       const double own = race_[i] - first_race_[i] * kept - first_race_[i] * forgotten;
       if (IsNear(static_cast<double>(race[i]), own, race_[i])) continue;
@@ -316,14 +317,15 @@ class PlainLearner {
     std::array<double, kValues> change{};
     for (size_t e = 0; e < kRates.size(); ++e) {
       double powers = 0;
-      for (uint32_t n = 0; n < scenario_.workers; ++n) powers += std::exp(-weight.way[e] * n);
-      change[e] = (weight.now[e] - weight.first[e]) * powers / scenario_.workers;
+      for (uint32_t n = 0; n < workers_; ++n) powers += std::exp(-weight.way[e] * n);
+      change[e] = (weight.now[e] - weight.first[e]) * powers / workers_;
     }
     change[5] = weight.now[5] - weight.first[5];
     return change;
   }
 
   const Scenario& scenario_;
+  const uint32_t workers_;
   const size_t columns_;
   const size_t blocks_before_race_;  // the bias is the last of them
   Moments moments_;

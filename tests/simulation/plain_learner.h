@@ -23,6 +23,7 @@ struct OnlineBatch {
   const Moments& moments;             // of the rows before the batch
   std::span<const float> parameters;  // before the batch, in the layout of OnlineSoftmax
   const RowBlocks& blocks;            // the same: the embedding rows that the batch names
+  uint32_t workers;                   // that learn side by side
 };
 
 // What a worker makes of it.

@@ -7,9 +7,10 @@ namespace millrace::simulation {
 
 std::vector<PlantedError> PlantedErrors() {
   std::vector<PlantedError> all;
-  for (auto* const part : {PlantedInMessages, PlantedInCheckpoints, PlantedInTransactions,
-                           PlantedInLosses, PlantedInSnapshots, PlantedInWorkers,
-                           PlantedInFollowers, PlantedInOnlineLearning, PlantedInRegressions}) {
+  for (auto* const part :
+       {PlantedInMessages, PlantedInCheckpoints, PlantedInTransactions, PlantedInLosses,
+        PlantedInSnapshots, PlantedInWorkers, PlantedInFollowers, PlantedInOnlineLearning,
+        PlantedInRegressions, PlantedInResizes}) {
     std::ranges::move(part(), std::back_inserter(all));
   }
   return all;

@@ -31,5 +31,6 @@ std::vector<PlantedError> PlantedInWorkers();
 std::vector<PlantedError> PlantedInFollowers();
 std::vector<PlantedError> PlantedInOnlineLearning();
 std::vector<PlantedError> PlantedInRegressions();
+std::vector<PlantedError> PlantedInResizes();
 
 }  // namespace millrace::simulation

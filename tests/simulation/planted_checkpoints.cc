@@ -209,6 +209,27 @@ class WithoutWhatWasForgotten final : public OtherState {
   void Change(ShardState& state) override { state.clear_forgotten(); }
 };
 
+class WithoutTheOrder final : public OtherState {
+ public:
+  using OtherState::OtherState;
+
+ protected:
+  void Change(ShardState& state) override {
+    state.clear_resize_ordered();
+    state.clear_workers_ordered();
+  }
+};
+
+class WithoutWhoHasJoined final : public OtherState {
+ public:
+  using OtherState::OtherState;
+
+ protected:
+  void Change(ShardState& state) override {
+    for (ShardState::Member& member : *state.mutable_members()) member.clear_joined();
+  }
+};
+
 class WithoutTheTargets final : public OtherState {
  public:
   using OtherState::OtherState;
@@ -296,6 +317,11 @@ std::vector<PlantedError> PlantedInCheckpoints() {
       "a checkpoint without the watch for drift", 20, Unchanged));
   errors.push_back(InServer<WithLog<WithoutWhatWasForgotten>>(
       "a checkpoint without the drifts that were acted upon", 50, Forgetting));
+  const auto resized = [](Scenario& scenario, Faults& faults) { DrawResizes(scenario, faults); };
+  errors.push_back(InServer<WithLog<WithoutTheOrder>>(
+      "a checkpoint without the change of the workers that was ordered", 50, resized));
+  errors.push_back(InServer<WithLog<WithoutWhoHasJoined>>(
+      "a checkpoint without when workers have joined", 50, resized));
   errors.push_back(InServer<WithLog<WithoutTheRowsOfClasses>>(
       "a checkpoint without the rows of classes", 20, [](Scenario& scenario, Faults&) {
         OfClasses(scenario);

@@ -26,6 +26,10 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   State start;
   start.members.resize(job_.workers);
   for (Member& member : start.members) member.rows_before.resize(Pipeline());
+  for (uint32_t worker = job_.first_workers; worker < job_.workers; ++worker) {
+    start.members[worker].left = true;
+  }
+  start.size = job_.first_workers;
   start.weights = std::make_shared<std::vector<float>>(job_.born);
   start.slots = std::make_shared<std::vector<float>>(job_.keys * slots_per_key_);
   start.old_weights = start.weights;
@@ -110,7 +114,13 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
     bool bad = false;
     const std::optional<std::string> body = Join(value, none, bad);
     const bool sense = body && request.ParseFromString(*body) && request.epoch() == job_.epoch;
-    if (!sense || !Request(state, request)) return refuse();
+    if (!sense) return refuse();
+    if (request.has_resize()) {
+      Order(state, request.resize());
+    } else if (!Request(state, request)) {
+      return refuse();
+    }
+    ResizeAtOnce(state);
     states_.push_back(std::move(state));
     return;
   }
@@ -127,6 +137,7 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
   if (!message.ParseFromString(*body) || message.worker() != worker) return refuse();
   if (message.has_update() && !Unpack(*message.mutable_update())) return refuse();
   if (!Fits(message)) return refuse();
+  HearOfJoin(state, message.worker(), message.joined());
   if (state.lost) {
     TakeWhileLost(state, std::move(message));
   } else if (message.has_restore()) {
@@ -149,7 +160,8 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
     if (!IsDue(member, message)) {
       if (message.has_update()) ++state.duplicates;
       // Only who repeats what is held is answered later, when the round ends or the cut is left.
-      const bool held = !member.left && message.clock() >= member.clock &&
+      const bool held = !member.left && message.joined() == member.joined &&
+                        message.clock() >= member.clock &&
                         message.clock() < member.clock + member.held.size();
       if (!held) Reply(state, message);
     } else if (message.has_leave()) {
@@ -172,6 +184,8 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
         nothing.set_repeated_end(update.repeated_end());
         nothing.set_buffer_rows(update.buffer_rows());
         nothing.set_drifts(update.drifts());
+        nothing.set_resize(update.resize());
+        nothing.set_workers(update.workers());
         if (update.has_mark()) *nothing.mutable_mark() = update.mark();
         *nothing.mutable_dead_letters() = update.dead_letters();
         *nothing.mutable_wanted() = update.wanted();
@@ -180,11 +194,13 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
       Take(state, message.worker(), std::move(update));
     }
   }
+  ResizeAtOnce(state);
   states_.push_back(std::move(state));
 }
 
 bool Referee::IsDue(const Member& member, const Gradient& message) const {
   if (member.left || message.clock() != member.clock + member.held.size()) return false;
+  if (message.joined() != member.joined) return false;
   if (message.has_leave()) return member.held.empty();
   if (member.held.size() == Pipeline()) return false;
   if (Pipeline() == 1 || job_.shard != 0) return true;
@@ -258,6 +274,9 @@ void Referee::AnswerReleased(const State& before, State& state) const {
 void Referee::Leave(State& state, const Gradient& message) {
   NoteCut(state, message.worker(), message.leave().mark());
   const State before = state;
+  for (const Gradient::Joined& other : message.leave().joined()) {
+    if (other.worker() != message.worker()) HearOfJoin(state, other.worker(), other.clock());
+  }
   state.members[message.worker()].left = true;
   state.members[message.worker()].unfinished.clear();  // it sends nothing any more
   state.answered.insert(message.worker());
@@ -282,6 +301,15 @@ void Referee::FinishRound(State& state) {
   state.old_columns = state.columns;
   state.old_class_rows = state.class_rows;
   state.old_drifts = state.drifts;
+  state.old_told = state.told;
+  state.old_told_size = state.told_size;
+  uint64_t told = 0;
+  uint32_t told_size = 0;
+  for (const Gradient::Update* message : messages) {
+    if (message->resize() <= told) continue;
+    told = message->resize();
+    told_size = message->workers();
+  }
   state.old_rows = state.rows;
   state.old_step_ms = std::exchange(state.step_ms, state.seen_ms);
   StepBy(state, messages, 0);
@@ -294,6 +322,7 @@ void Referee::FinishRound(State& state) {
     ++member.clock;
     state.answered.insert(worker);
   }
+  ResizeByRound(state, told, told_size);
 }
 
 }  // namespace millrace::simulation

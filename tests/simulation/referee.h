@@ -32,6 +32,7 @@ class Referee {
   struct Job {
     uint64_t epoch = 1;
     uint32_t workers = 1;
+    uint32_t first_workers = 1;  // so many of them are there from the beginning
     uint32_t shards = 1;
     uint32_t classes = 2;
     uint32_t numeric = 0;
@@ -128,6 +129,7 @@ class Referee {
     uint32_t buffer_rows = 0;
     std::vector<Unfinished> unfinished;
     std::optional<uint64_t> cut;               // of State::snapshot
+    uint64_t joined = 0;                       // the running job, at this clock; 0: it has not
     std::deque<std::vector<uint64_t>> wanted;  // oldest first
   };
   struct State {
@@ -169,6 +171,17 @@ class Referee {
     uint64_t refused = 0;
     uint64_t undecodable_rows = 0;
     uint64_t time_jumps = 0;
+    // Changes of the number of workers: the last that came to pass, and the size since; of shard 0
+    // the last that workers are told of, what they were told the round before, and the last
+    // ordered.
+    uint64_t resize = 0;
+    uint32_t size = 0;
+    uint64_t told = 0;
+    uint32_t told_size = 0;
+    uint64_t old_told = 0;
+    uint32_t old_told_size = 0;
+    uint64_t ordered = 0;
+    uint32_t ordered_size = 0;
     uint64_t snapshot = 0;  // the newest that has begun
     uint64_t snapshot_cancelled = 0;
     uint64_t request = 0;  // the number of the request that led to it
@@ -269,6 +282,16 @@ class Referee {
   void Leave(State& state, const Gradient& message);
   void FinishRound(State& state);
   void TakeNow(State& state, uint32_t worker, const Gradient::Update& message);
+  // Changes of the number of workers (referee_resize.cc).
+  void Order(State& state, const Gradient::Resize& order) const;
+  bool NoCutIsOpen(const State& state) const;
+  bool AllAreKnown(const State& state) const;
+  bool AnyoneIsThere(const State& state) const;
+  void ResizeAtOnce(State& state) const;
+  void ResizeByRound(State& state, uint64_t number, uint32_t size) const;
+  void LetIn(State& state, uint64_t number, uint32_t size) const;
+  static void Join(State& state, uint32_t worker, uint64_t clock);
+  void HearOfJoin(State& state, uint32_t worker, uint64_t clock) const;
   // Snapshots (referee_snapshots.cc).
   bool Request(State& state, const Gradient& message);  // false: it is none
   void NoteCut(State& state, uint32_t worker, const SnapshotMark& mark) const;

@@ -96,6 +96,7 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   job.block_rows = kDriftBlockRows;
   job.first_blocks = kFirstDriftBlocks;
   job.workers = scenario.workers;
+  job.first_workers = scenario.resizes() ? scenario.first_workers : scenario.workers;
   job.shards = scenario.shards;
   job.classes = static_cast<uint32_t>(scenario.classes);
   job.numeric = static_cast<uint32_t>(scenario.numeric);

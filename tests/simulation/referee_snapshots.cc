@@ -43,7 +43,7 @@ bool Referee::Request(State& state, const Gradient& message) {
     // Some shard may not have come to the last cut.
     if (member.cut && member.clock < *member.cut + Pipeline()) return true;
   }
-  if (!someone) return true;
+  if (!someone || !AllAreKnown(state)) return true;
   state.request = number;
   state.snapshot = std::max({number, state.snapshot + 1, state.snapshot_cancelled + 1});
   state.snapshot_open = true;

@@ -92,7 +92,8 @@ class Loop {
     }
   }
 
-  Trained Run(const SkippedUpdates& skipped, const std::set<Clock>& rounds) {
+  Trained Run(const SkippedUpdates& skipped, const std::set<Clock>& rounds,
+              const Presence& presence) {
     Trained trained;
     std::vector<RowNumber> counted(scenario_.workers);  // by shard 0
     const auto has_rows = [&](WorkerId worker) { return counted[worker] < scenario_.rows[worker]; };
@@ -102,7 +103,13 @@ class Loop {
     for (Clock clock = 0;; ++clock) {
       std::vector<WorkerId> present;
       for (WorkerId worker = 0; worker < scenario_.workers; ++worker) {
-        if (has_rows(worker)) present.push_back(worker);
+        const bool is_there = presence.empty() || (presence.contains(clock) &&
+                                                   presence.at(clock).workers.contains(worker));
+        if (has_rows(worker) && is_there) present.push_back(worker);
+      }
+      beside_ = scenario_.resizes() ? scenario_.first_workers : scenario_.workers;
+      if (presence.contains(clock) && presence.at(clock).told > 0) {
+        beside_ = presence.at(clock).told;
       }
       if (present.empty()) break;
       if (rounds.contains(clock)) trained.after[clock] = State();
@@ -296,7 +303,7 @@ class Loop {
     update.weight = model_->online()
                         ->Learn({.rows = batch,
                                  .trained_end = batch.size(),
-                                 .concurrent = scenario_.workers,
+                                 .concurrent = beside_,
                                  .balance = balance ? &*balance : nullptr},
                                 scaler, weights_, embeddings, change, scores)
                         .weight_sum;
@@ -322,7 +329,7 @@ class Loop {
       const auto first = values.begin() + static_cast<ptrdiff_t>(i) * width;
       blocks[ids[i]].assign(first, first + width);
     }
-    misled_ = DifferenceFromPlainLearner({scenario_, rows, moments_, weights_, blocks},
+    misled_ = DifferenceFromPlainLearner({scenario_, rows, moments_, weights_, blocks, beside_},
                                          {update.values, update.rows});
   }
 
@@ -498,13 +505,14 @@ class Loop {
   DriftDetector drift_{{kDriftBlockRows, kFirstDriftBlocks}};
   EvaluationSums all_tested_;
   uint64_t forgotten_ = 0;  // of moments_.drifts
+  uint32_t beside_ = 1;     // workers that learn side by side
 };
 
 }  // namespace
 
 Trained TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped,
-                          const std::set<Clock>& rounds) {
-  return Loop(scenario).Run(skipped, rounds);
+                          const std::set<Clock>& rounds, const Presence& presence) {
+  return Loop(scenario).Run(skipped, rounds, presence);
 }
 
 }  // namespace millrace::simulation

@@ -16,6 +16,14 @@ namespace millrace::simulation {
 // whether its rows are counted.
 using SkippedUpdates = std::vector<std::map<std::pair<WorkerId, Clock>, bool>>;
 
+// Of a job whose workers change: by clock, who trained, and how many workers the job was said to
+// have (0: as at the beginning).
+struct PresentInRound {
+  std::set<WorkerId> workers;
+  uint32_t told = 0;
+};
+using Presence = std::map<Clock, PresentInRound>;
+
 // The weights and, after them, the embedding rows of AllIds.
 struct Trained {
   std::vector<float> end;
@@ -26,9 +34,9 @@ struct Trained {
 };
 
 // One process, one loop over the rounds, nothing but models/. REQUIRES a sequential one-pass
-// scenario, and `rounds` that come to pass. With top_k, no worker has died in the run that it
-// is compared with.
+// scenario, and `rounds` that come to pass. `presence`: of a job whose workers change. With top_k,
+// no worker has died in the run that it is compared with.
 Trained TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped,
-                          const std::set<Clock>& rounds = {});
+                          const std::set<Clock>& rounds = {}, const Presence& presence = {});
 
 }  // namespace millrace::simulation

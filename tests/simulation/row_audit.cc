@@ -21,6 +21,7 @@ void RowAudit::OnInput(WorkerId worker, const LogRecord& record) {
   }
   if (!key) {
     partition.dead.push_back(record.offset);
+    partition.dead_rows.push_back(partition.next);
     return;
   }
   if (key->first > partition.next) return;
@@ -36,6 +37,7 @@ void RowAudit::OnInput(WorkerId worker, const LogRecord& record) {
     const bool was_counted = scenario_.start && row < scenario_.start->rows_end(worker);
     const bool is_dead = is_damaged ? row + 1 == key->end() : IsUndecodable(scenario_, worker, row);
     if (!was_counted && is_dead) partition.dead.push_back(record.offset);
+    if (!was_counted && is_dead) partition.dead_rows.push_back(row);
     partition.times.push_back(record.timestamp_ms);
     const size_t before = partition.buffer_sizes.empty() ? 0 : partition.buffer_sizes.back();
     partition.buffer_sizes.push_back(BufferSize(partition, before));
@@ -257,7 +259,7 @@ std::string RowAudit::CheckTargets(const Referee::Accepted& accepted, const NewR
   return "";
 }
 
-std::string RowAudit::CheckEnd(const Referee& referee) const {
+std::string RowAudit::CheckEnd(const Referee& referee, const std::vector<RowNumber>& leased) const {
   std::vector<std::set<Clock>> honest(scenario_.workers);
   std::vector<bool> poisoned(scenario_.workers);  // rows of poisoned clocks are lost
   for (const Referee::Accepted& accepted : referee.accepted()) {
@@ -271,7 +273,8 @@ std::string RowAudit::CheckEnd(const Referee& referee) const {
   for (WorkerId worker = 0; worker < scenario_.workers; ++worker) {
     const Partition& partition = partitions_[worker];
     if (partition.next != scenario_.rows[worker]) return "the producer has not sent all rows";
-    const bool all_used = referee.now().members[worker].rows.end == partition.next;
+    const RowNumber all = leased.empty() ? partition.next : leased[worker];
+    const bool all_used = referee.now().members[worker].rows.end == all;
     const bool is_forged = scenario_.start && scenario_.start->is_forged;
     if (!all_used && !poisoned[worker] && !is_forged) {
       return "worker " + std::to_string(worker) + ": rows from " +
@@ -294,11 +297,18 @@ std::string RowAudit::CheckEnd(const Referee& referee) const {
       return std::count(partition.behind_the_end.begin(), partition.behind_the_end.end(), offset);
     });
     std::sort(buried.begin(), buried.end());
-    if (buried != partition.dead) {
+    std::vector<Offset> dead = partition.dead;
+    if (!leased.empty()) {
+      dead.clear();
+      for (size_t i = 0; i < partition.dead.size(); ++i) {
+        if (partition.dead_rows[i] < all) dead.push_back(partition.dead[i]);
+      }
+    }
+    if (buried != dead) {
       std::string text = "worker " + std::to_string(worker) + ": dead letters of input-data at";
       for (Offset offset : buried) text += " " + std::to_string(offset);
       text += " where these are right:";
-      for (Offset offset : partition.dead) text += " " + std::to_string(offset);
+      for (Offset offset : dead) text += " " + std::to_string(offset);
       return text;
     }
   }

@@ -21,14 +21,16 @@ class RowAudit {
   // Empty, or what is wrong.
   std::string Check(const Referee::Accepted& accepted) const;
   // At the end: what each worker's accepted clocks must have been, and the dead letters.
-  std::string CheckEnd(const Referee& referee) const;
+  // `leased`: so many rows of each were given to it; empty: all.
+  std::string CheckEnd(const Referee& referee, const std::vector<RowNumber>& leased) const;
 
  private:
   struct Partition {
     RowNumber next = 0;
     std::vector<int64_t> times;          // of each row
     std::vector<size_t> buffer_sizes;    // after each row, as the buffer rules have it
-    std::vector<Offset> dead;            // offsets of what cannot be used
+    std::vector<Offset> dead;            // offsets of what cannot be used,
+    std::vector<RowNumber> dead_rows;    // and its rows, or those that were next
     std::vector<Offset> behind_the_end;  // what cannot be used there is read by chance only
     bool ended = false;
   };

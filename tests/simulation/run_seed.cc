@@ -39,7 +39,9 @@ std::string Compare(const Scenario& scenario, const Simulation& simulation, Outc
   }
   if (scenario.regression) ++outcome.coverage["regression, and compared"];
   const Trained trained =
-      TrainInOneProcess(scenario, PoisonedUpdates(simulation, scenario.shards), snapshots.Rounds());
+      TrainInOneProcess(scenario, PoisonedUpdates(simulation, scenario.shards), snapshots.Rounds(),
+                        scenario.resizes() ? simulation.presence() : Presence());
+  if (scenario.resizes()) ++outcome.coverage["job whose workers changed, and compared"];
   if (!trained.misled.empty()) return "the learner differs from the plain one: " + trained.misled;
   if (trained.moments.drifts > 0) ++outcome.coverage["forgetting, and compared"];
   if (!SameBits(simulation.weights(), trained.end)) {
@@ -107,6 +109,14 @@ void DrawLostCopies(Scenario& scenario, Faults& faults) {
   faults.timer = true;       // what a shard reads while it is lost, it wants to be told again
 }
 
+void DrawResizes(Scenario& scenario, Faults& faults) {
+  const uint64_t drawn = Random::Hash(scenario.data_seed, 0, 0, 50006);
+  DrawResizes(scenario, static_cast<uint32_t>(1 + drawn % 4));
+  faults.losses = false;     // of rows, whose places the plan has
+  faults.strangers = false;  // between the rows
+  faults.continues = false;  // nobody knows then which leases are done
+}
+
 Outcome RunSeed(uint64_t seed) {
   Random rare(Random::Hash(seed, 0, 0, 0));  // of its own: a planted error draws its own, too
   return RunSeed(seed, Factory::Production(), [&rare](Scenario& scenario, Faults& faults) {
@@ -115,7 +125,8 @@ Outcome RunSeed(uint64_t seed) {
     const bool obeys = Random::Hash(scenario.data_seed, 0, 0, 50004) % 4 != 0;
     scenario.training.set_batch_wait_s(obeys ? 1 : 0);
     if (rare.Chance(0.08)) return DrawLostCopies(scenario, faults);
-    if (rare.Chance(0.07)) DrawContinuation(faults);
+    if (rare.Chance(0.07)) return DrawContinuation(faults);
+    if (Random::Hash(scenario.data_seed, 0, 0, 50005) % 8 == 0) DrawResizes(scenario, faults);
   });
 }
 
@@ -143,7 +154,9 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   if (faults.continues && outcome.violation.empty()) {
     Continue(scenario, simulation, factory, random, outcome);
   }
-  if (!compares || !outcome.violation.empty() || AnyPoisoned(simulation, scenario.shards)) {
+  // (Without faults workers would change at other clocks.)
+  if (!compares || !outcome.violation.empty() || AnyPoisoned(simulation, scenario.shards) ||
+      scenario.resizes()) {
     return outcome;
   }
   ++outcome.coverage["compared with a run without faults"];

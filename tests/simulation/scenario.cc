@@ -304,8 +304,10 @@ Scenario DrawScenario(Random& random) {
 }
 
 std::string Scenario::ToString() const {
-  std::string text = "workers " + std::to_string(workers) + ", shards " + std::to_string(shards) +
-                     ", replicas " + std::to_string(replicas) + ", classes " +
+  std::string text = "workers " + std::to_string(workers) +
+                     (resizes() ? " (first " + std::to_string(first_workers) + ")" : "") +
+                     ", shards " + std::to_string(shards) + ", replicas " +
+                     std::to_string(replicas) + ", classes " +
                      (regression ? "none" : std::to_string(classes)) + ", numeric " +
                      std::to_string(numeric) + ", hashed " + std::to_string(hashed) + ", ids " +
                      std::to_string(ids) + (wide ? ", wide" : "") + ", rows";
@@ -327,6 +329,16 @@ float TargetOf(const Scenario& scenario, WorkerId worker, RowNumber number) {
   if (IsEasy(scenario, worker, number)) return static_cast<float>(1000 + Unit(draw(30)));
   const double outlier = draw(31) % 10 == 0 ? 2000 : 0;
   return static_cast<float>(1000 + 200 * Unit(draw(30)) + outlier);
+}
+
+void DrawResizes(Scenario& scenario, uint32_t first_workers) {
+  scenario.workers = std::max(scenario.workers, first_workers + 1);
+  scenario.first_workers = first_workers;
+  scenario.rows.resize(scenario.workers, scenario.rows.front());
+  for (RowNumber& rows : scenario.rows) rows = RowNumber(std::min<uint64_t>(rows, 60) + 12);
+  scenario.training.set_schedule(Training::ONE_PASS);
+  scenario.training.clear_freeze_after_rows();
+  scenario.training.clear_tail_after_rows();
 }
 
 Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number) {
@@ -377,7 +389,8 @@ RowNumber Scenario::BatchEnd(WorkerId worker, RowNumber begin) const {
                             : training.batch_rows();
   const bool ends_at_flushes = training.batch_wait_s() > 0;
   for (RowNumber end = begin + 1; end < begin + most; ++end) {
-    if (ends_at_flushes && IsFlushed(worker, end)) return end;
+    if ((ends_at_flushes || resizes()) && IsFlushed(worker, end)) return end;
+    if (IsLeaseEnd(worker, end)) return end;
   }
   return begin + most;
 }
@@ -428,6 +441,7 @@ ServerOptions MakeServerOptions(const Scenario& scenario, ShardId shard) {
   options.max_frame_bytes = scenario.max_frame_bytes;
   options.most_message_bytes = scenario.most_message_bytes;
   options.weights_from_workers = scenario.weights_from_workers;
+  if (scenario.resizes()) options.first_workers = scenario.first_workers;
   options.fewest_window_rows = kFewestWindowRows;
   options.drift_pace = {kDriftBlockRows, kFirstDriftBlocks};
   // Of some rows only.
@@ -439,6 +453,7 @@ WorkerOptions MakeWorkerOptions(const Scenario& scenario, WorkerId worker) {
   WorkerOptions options =
       millrace::MakeWorkerOptions(FeaturesOf(scenario), TrainingOf(scenario), worker);
   options.evaluate_batches = scenario.evaluate_batches;
+  if (scenario.resizes()) options.first_workers = scenario.first_workers;
   options.max_frame_bytes = scenario.max_frame_bytes;
   return options;
 }

@@ -32,6 +32,7 @@ struct StoredSnapshot;
 struct Scenario {
   uint64_t data_seed = 1;
   uint32_t workers = 2;
+  uint32_t first_workers = 0;  // of a job whose workers change: from the beginning; else 0
   uint32_t shards = 1;
   uint32_t replicas = 0;  // of each shard, beside its own disk
   size_t classes = 2;
@@ -66,6 +67,13 @@ struct Scenario {
     return flushes && row > 0 && row < rows[worker] &&
            Random::Hash(data_seed, worker, row, 79) % 4 == 0;
   }
+  // Of a job whose workers change, a worker's leases are ranges of its partition, which end at
+  // these rows. They are given to it one by one, in each of its lives.
+  bool resizes() const { return first_workers > 0; }
+  bool IsLeaseEnd(WorkerId worker, RowNumber row) const {
+    return resizes() && row > 0 &&
+           (row == rows[worker] || Random::Hash(data_seed, worker, row, 80) % 5 == 0);
+  }
   // Of the worker's batch of one pass that begins there, but for the end of the stream.
   RowNumber BatchEnd(WorkerId worker, RowNumber begin) const;
   static constexpr uint32_t kFirstRowsOfGradients = 2;
@@ -94,6 +102,8 @@ struct Scenario {
 };
 
 Scenario DrawScenario(Random& random);
+// A job whose workers come, leave and come again while it runs.
+void DrawResizes(Scenario& scenario, uint32_t first_workers);
 // A little more than a worker's part of a shard's state, which is never divided.
 size_t SmallMessageBytes(const Scenario& scenario);
 

@@ -40,6 +40,7 @@ Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Fac
       factory_(factory),
       world_(scenario, seed),
       inspector_(world_),
+      desk_(world_),
       server_disks_(scenario.shards),
       given_(scenario.shards),
       server_(scenario.shards),
@@ -86,6 +87,7 @@ std::string Simulation::Run() {
       return Finish();
     }
     if (GiveUpSnapshots()) continue;
+    if (world_.scenario.resizes() && desk_.EndNow()) continue;
     if (inspector_.AnyBeyondHelp()) {
       world_.Count("lost shard of which nobody has weights");
       return inspector_.violation();
@@ -113,6 +115,7 @@ bool Simulation::Turn() {
   if (!replicas_.empty() && world_.random.Chance(0.3)) {
     did |= TurnReplica(replicas_[world_.random.Below(replicas_.size())]);
   }
+  if (world_.scenario.resizes() && world_.random.Chance(0.3)) did |= TurnDesk();
   for (const auto& follower : followers_) follower->Turn();
   if (world_.random.Chance(faults_.produce)) did |= Produce();
   return did;
@@ -151,6 +154,11 @@ bool Simulation::TurnWorker(WorkerHost& process) {
     if (world_.random.Chance(0.05)) process.CommitAll();
     if (world_.random.Chance(0.03)) process.SaveAll();
     for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
+      if (world_.scenario.resizes() && owner_[worker] == &process && !process.Has(worker) &&
+          !world_.plan[worker].empty()) {
+        process.Assign(worker);
+        did = true;
+      }
       // Whoever has lost a partition gets to know it at last.
       if (owner_[worker] != &process && process.Has(worker) && !process.zombie() &&
           world_.random.Chance(world_.faults ? 0.02 : 0.2)) {
@@ -217,7 +225,9 @@ bool Simulation::Produce() {
     const uint64_t most = world_.random.Chance(0.5) ? 1 : world_.random.Between(1, 6);
     InputKey key = {next, static_cast<uint32_t>(std::min(most, left))};
     for (uint32_t row = 1; row < key.count; ++row) {
-      if (world_.scenario.IsFlushed(worker, next + row)) key.count = row;
+      const bool ends = world_.scenario.IsFlushed(worker, next + row) ||
+                        world_.scenario.IsLeaseEnd(worker, next + row);
+      if (ends) key.count = row;
     }
     if (key.count > 1) world_.Count("record of several rows");
     if (key.count > 1 && IsDamaged(world_.scenario, worker, key)) {
@@ -348,11 +358,39 @@ bool Simulation::Sweep() {
     if (process->alive()) did |= process->Step();
   }
   for (Replica& replica : replicas_) did |= TurnReplica(replica);
+  if (world_.scenario.resizes()) {
+    did |= TurnDesk();
+    for (const auto& process : processes_) did |= process->alive() && process->FollowPlan();
+  }
   return Produce() || did;
 }
 
+bool Simulation::TurnDesk() {
+  // Of what is in the log.
+  const ServerHost* const server = server_[0];
+  if (server != nullptr && server->alive() && server->live() && world_.random.Chance(0.5)) {
+    desk_.Look(server->task().processor());
+  }
+  std::optional<Gradient> order;
+  const bool did = desk_.Turn(next_row_, order);
+  if (order) SendRequest(ShardId(0), *std::move(order));
+  return did;
+}
+
+Presence Simulation::presence() const {
+  Presence presence;
+  for (const Referee::Accepted& accepted : referee(ShardId(0)).accepted()) {
+    Presence::mapped_type& round = presence[Clock(accepted.clock)];
+    round.workers.insert(WorkerId(accepted.worker));
+    round.told = std::max(round.told, accepted.message.workers());
+  }
+  return presence;
+}
+
 bool Simulation::Done() const {
+  if (world_.scenario.resizes() && !desk_.is_over()) return false;
   for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
+    if (world_.scenario.resizes() && world_.plan[worker].empty()) continue;
     if (!owner_[worker]->Has(worker) || !owner_[worker]->task(worker).left()) return false;
   }
   return inspector_.AllLeft();

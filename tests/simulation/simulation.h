@@ -11,7 +11,9 @@
 
 #include "tests/simulation/image_host.h"
 #include "tests/simulation/inspector.h"
+#include "tests/simulation/reference_loop.h"
 #include "tests/simulation/replica_host.h"
+#include "tests/simulation/resize_desk.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/server_host.h"
 #include "tests/simulation/worker_host.h"
@@ -46,6 +48,8 @@ struct Faults {
 Faults DrawFaults(Random& random);
 // Shards of which no copy is left, and servers that go on with what the workers have.
 void DrawLostCopies(Scenario& scenario, Faults& faults);
+// A job whose workers come, leave and come again while it runs.
+void DrawResizes(Scenario& scenario, Faults& faults);
 // Another job, on another number of shards, starts from the newest snapshot.
 void DrawContinuation(Faults& faults);
 
@@ -70,6 +74,8 @@ class Simulation {
   // A shard's state was lost, so it did not end as any other run does.
   bool lost_state() const { return inspector_.AnyLost(); }
   const Referee& referee(ShardId shard) const { return inspector_.referee(shard); }
+  // Who trained in each round, and how many workers the job was said to have.
+  Presence presence() const;
   const SnapshotAudit& snapshots() const { return inspector_.snapshots(); }
   std::shared_ptr<StoredSnapshot> NewestSnapshot() const { return inspector_.NewestSnapshot(); }
   // Somebody has written updates in the name of workers, maybe after the last of them.
@@ -143,6 +149,8 @@ class Simulation {
   void EndFaults();
   // Does what is left to do; false when nothing is.
   bool Sweep();
+  // What the master of a job whose workers change does.
+  bool TurnDesk();
   bool Done() const;
   std::string Finish();
   // What everybody waits for, when nobody has anything to do.
@@ -168,6 +176,7 @@ class Simulation {
   Factory factory_;
   World world_;
   Inspector inspector_;
+  ResizeDesk desk_;  // of a job whose workers change
 
   std::vector<std::vector<std::shared_ptr<Disk>>> server_disks_;  // by shard
   std::vector<std::shared_ptr<Disk>> worker_disks_;

@@ -46,6 +46,7 @@ WorkerFeed::Range WorkerHost::RowsOf(WorkerId worker) const {
 }
 
 void WorkerHost::Assign(WorkerId worker) {
+  if (world_.scenario.resizes() && world_.plan[worker].empty()) return;  // it is not there yet
   std::optional<WorkerFeed::Committed> committed;
   if (const auto& commit = world_.committed[worker]) {
     committed = {commit->offset, commit->metadata};
@@ -59,13 +60,23 @@ void WorkerHost::AssignFrom(WorkerId worker,
                             const std::optional<WorkerFeed::Committed>& committed) {
   const auto partition = static_cast<int32_t>(worker);
   Hosted hosted;
-  hosted.task = std::make_unique<WorkerTask>(Options(worker), world_.scenario.shape(),
-                                             *world_.model, world_.next_attempt++);
+  WorkerOptions options = Options(worker);
+  if (world_.scenario.resizes()) {
+    hosted.plan_seen = world_.plan[worker].size();
+    hosted.joined = world_.plan[worker].back().joined();
+    options.joined = Clock(hosted.joined);
+  }
+  hosted.task = std::make_unique<WorkerTask>(options, world_.scenario.shape(), *world_.model,
+                                             world_.next_attempt++);
   hosted.feed.emplace(*hosted.task);
-  const StatusOr<Offset> offset =
-      hosted.feed->Assigned(committed, RowsOf(worker), disk_->map.get());
-  if (!offset.ok()) return Failed(worker, hosted, "start", offset.status());
-  hosted.next_row = *offset;
+  if (world_.scenario.resizes()) {
+    hosted.task->StartLeased(world_.plan[worker].back());
+  } else {
+    const StatusOr<Offset> offset =
+        hosted.feed->Assigned(committed, RowsOf(worker), disk_->map.get());
+    if (!offset.ok()) return Failed(worker, hosted, "start", offset.status());
+    hosted.next_row = *offset;
+  }
   // Reading stands at the end before the first question is asked: no answer is missed.
   hosted.next_weights = world_.log.End(Topic::kWeights, partition);
   Assigned(worker, hosted);
@@ -92,6 +103,7 @@ void WorkerHost::Lose(WorkerId worker) {
 
 bool WorkerHost::Step() {
   if (tasks_.empty()) return false;
+  if (world_.scenario.resizes() && world_.random.Chance(0.3) && FollowPlan()) return true;
   if (world_.random.Chance(0.5) && ReadShared()) return true;
   const size_t first = world_.random.Below(tasks_.size());
   const bool weights_first = world_.random.Chance(0.5);
@@ -107,7 +119,58 @@ bool WorkerHost::Step() {
   return ReadShared();
 }
 
+bool WorkerHost::FollowPlan() {
+  std::vector<WorkerId> behind;
+  for (const auto& [worker, hosted] : tasks_) {
+    if (hosted.plan_seen < world_.plan[worker].size()) behind.push_back(worker);
+  }
+  if (behind.empty()) return false;
+  const WorkerId worker = behind[world_.random.Below(behind.size())];
+  Hosted& hosted = tasks_.at(worker);
+  const WorkerLeases& leases = world_.plan[worker].back();
+  hosted.plan_seen = world_.plan[worker].size();
+  bool goes_on = leases.joined() == hosted.joined;
+  if (goes_on) {
+    const StatusOr<bool> followed = hosted.feed->TakeLeases(leases, {});
+    if (!followed.ok()) Failed(worker, hosted, "leases", followed.status());
+    if (!followed.ok()) return true;
+    goes_on = *followed;
+  } else {
+    world_.Count("worker joins again");
+  }
+  if (goes_on) {
+    Advance(worker, hosted);
+    return true;
+  }
+  const bool lost = hosted.lost;
+  Revoke(worker, true);
+  if (!lost) Assign(worker);
+  return true;
+}
+
+// Where the task wants a record, or the next one behind it.
+bool WorkerHost::ReadLeased(WorkerId worker, Hosted& hosted) {
+  bool did = false;
+  for (uint64_t i = world_.random.Between(1, 5); i > 0; --i) {
+    const std::optional<LeaseReader::Wish> wish = hosted.task->WantedLease();
+    if (!wish) break;
+    const LogRecord* record =
+        world_.log.Next(Topic::kInputData, static_cast<int32_t>(wish->partition), wish->offset);
+    if (record == nullptr) break;
+    did = true;
+    const Status status =
+        hosted.feed->TakeRows({record->offset, record->timestamp_ms, record->key, record->value});
+    if (!status.ok()) {
+      Failed(worker, hosted, "leased row", status);
+      return true;
+    }
+  }
+  if (did) Advance(worker, hosted);
+  return did;
+}
+
 bool WorkerHost::ReadRows(WorkerId worker, Hosted& hosted) {
+  if (world_.scenario.resizes()) return ReadLeased(worker, hosted);
   if (hosted.is_held) {
     world_.Count("reader held back");
     return false;

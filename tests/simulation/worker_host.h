@@ -30,6 +30,8 @@ class WorkerHost : public Host {
   // The group has given the partition to another, but this process does not know it yet.
   void Lose(WorkerId worker);
   bool Has(WorkerId worker) const { return tasks_.contains(worker); }
+  // Where workers change: the plan is read further, by chance. Returns whether it was.
+  bool FollowPlan();
   size_t task_count() const { return tasks_.size(); }
   // Its disk has refused what it was to keep, or a task of it has failed.
   bool must_stop() const { return must_stop_; }
@@ -52,6 +54,8 @@ class WorkerHost : public Host {
     Offset next_row = 0;
     Offset next_weights = 0;
     bool lost = false;
+    size_t plan_seen = 0;  // records of the worker
+    uint64_t joined = 0;
   };
 
   // The record that has the position's row after others; null: it has it first, or is not there.
@@ -83,6 +87,7 @@ class WorkerHost : public Host {
   void AssignFrom(WorkerId worker, const std::optional<WorkerFeed::Committed>& committed);
   void Trim(Topic topic, int32_t partition, std::optional<Offset> end);
   bool ReadRows(WorkerId worker, Hosted& hosted);
+  bool ReadLeased(WorkerId worker, Hosted& hosted);
   bool ReadWeights(WorkerId worker, Hosted& hosted);
   // What all workers of the process read once.
   bool ReadShared();

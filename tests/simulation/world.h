@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "messages/leases.pb.h"
 #include "models/model.h"
 #include "stores/memory_byte_map.h"
 #include "tasks/shard_image.h"
@@ -81,6 +82,7 @@ struct World {
         log(job.workers, job.shards),
         random(seed),
         committed(job.workers),
+        plan(job.workers),
         compacted(job.shards) {}
 
   Scenario scenario;
@@ -96,6 +98,9 @@ struct World {
     std::string metadata;
   };
   std::vector<std::optional<Commit>> committed;
+  // Of a job whose workers change: what the plan says of each; it may be a worker's first record,
+  // or later ones. None: it has not joined yet.
+  std::vector<std::vector<WorkerLeases>> plan;
   // Up to where each partition of `parameters` has been compacted.
   std::vector<Offset> compacted;
   uint64_t next_attempt = 1;

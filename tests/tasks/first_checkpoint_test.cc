@@ -86,6 +86,34 @@ TEST_F(FirstCheckpointTest, TheFiguresWindowStaysWithShard0AndItsStream) {
   }
 }
 
+TEST_F(FirstCheckpointTest, ANewStreamBeginsWithTheFirstWorkersAndNoChangeOfThem) {
+  ShardState state = SnapshotStateFrom(ServerProcessor(Options(0), nullptr));
+  state.set_resize(2);
+  state.set_workers(3);
+  state.set_resize_ordered(2);
+  state.set_workers_ordered(3);
+  state.mutable_moments()->set_resize(2);
+  state.mutable_moments()->set_workers(3);
+  ServerOptions options = Options(0);
+  const uint32_t first_workers = options.workers;
+  options.first_workers = first_workers;
+  options.workers = first_workers + 1;
+  FirstCheckpoint first(options, SnapshotStart::kNewStream);
+  first.AddWeights(0, std::vector<float>(kKeys));
+  first.AddState(0, state);
+  const StatusOr<Checkpoint> checkpoint = first.Finish();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const StatusOr<ShardState> saved =
+      DecodeState(ParseFrame(checkpoint->entries.back().value)->body);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  ASSERT_EQ(saved->members_size(), static_cast<int>(first_workers + 1));
+  for (const ShardState::Member& member : saved->members()) {
+    EXPECT_EQ(member.left(), member.worker() == first_workers);
+  }
+  EXPECT_EQ(saved->resize() + saved->workers() + saved->resize_ordered(), 0u);
+  EXPECT_EQ(saved->moments().resize() + saved->moments().workers(), 0u);
+}
+
 // An update that is dropped in one shard's log only is a step less there.
 TEST_F(FirstCheckpointTest, ARowHasMissedWhatItsOwnShardHasMissed) {
   ServerOptions options = Options(0);

@@ -50,13 +50,27 @@ TEST(PlannedLeases, AreTheNewestRecordOfAWorker) {
   EXPECT_THAT(plan.TakeChanged(), IsEmpty());
 }
 
-TEST(PlannedLeases, ShareTheEndsOfPartitionsAmongTheWorkers) {
+// The worker's leases are the last, and so many share the ends of partitions.
+void TakeLastOf(PlannedLeases& plan, uint32_t worker, uint32_t readers) {
+  WorkerLeases leases;
+  leases.set_worker(worker);
+  leases.set_last(true);
+  leases.set_tail_readers(readers);
+  plan.Take("lease:" + std::to_string(worker), EncodePlanValue(leases));
+}
+
+TEST(PlannedLeases, ShareTheEndsOfPartitionsAmongTheWorkersThatAreThereThen) {
   PlannedLeases plan;
   for (const uint32_t partition : {0, 1, 2, 3, 4}) TakeInputOf(plan, partition, partition != 2);
-  EXPECT_THAT(PartitionsOf(plan.TailsOf(0, 2)), ElementsAre(0u, 4u)) << "the other has not ended";
-  EXPECT_THAT(PartitionsOf(plan.TailsOf(1, 2)), ElementsAre(1u, 3u));
+  EXPECT_THAT(plan.TailsOf(0), IsEmpty()) << "the worker is not known";
+  TakeLastOf(plan, 0, 2);
+  TakeLastOf(plan, 1, 2);
+  TakeLastOf(plan, 2, 0);  // it was to leave before
+  EXPECT_THAT(PartitionsOf(plan.TailsOf(0)), ElementsAre(0u, 4u)) << "the other has not ended";
+  EXPECT_THAT(PartitionsOf(plan.TailsOf(1)), ElementsAre(1u, 3u));
+  EXPECT_THAT(plan.TailsOf(2), IsEmpty());
   TakeInputOf(plan, 2, true);
-  EXPECT_THAT(PartitionsOf(plan.TailsOf(0, 2)), ElementsAre(0u, 2u, 4u));
+  EXPECT_THAT(PartitionsOf(plan.TailsOf(0)), ElementsAre(0u, 2u, 4u));
 }
 
 TEST(PlannedLeases, AreNotToldByOtherRecordsAndDamage) {
@@ -84,7 +98,8 @@ TEST(PlannedLeases, AreNotToldByOtherRecordsAndDamage) {
   EXPECT_EQ(plan.Of(2)->next_row(), 5u);
   EXPECT_EQ(plan.Of(3), nullptr);
   EXPECT_THAT(plan.TakeChanged(), IsEmpty());
-  EXPECT_THAT(PartitionsOf(plan.TailsOf(0, 1)), ElementsAre(0u));
+  TakeLastOf(plan, 0, 1);
+  EXPECT_THAT(PartitionsOf(plan.TailsOf(0)), ElementsAre(0u));
 }
 
 }  // namespace

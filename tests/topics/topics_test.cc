@@ -8,15 +8,18 @@
 #include <string>
 
 #include "topics/frame.h"
+#include "topics/most_workers.h"
 
 namespace millrace {
 namespace {
 
 constexpr uint32_t kWorkers = 4;
 constexpr uint32_t kShards = 2;
+constexpr uint32_t kMostWorkersOfJob = 6;  // while it runs
+constexpr TopicSizes kSizes = {.shards = kShards, .most_workers = kMostWorkersOfJob};
 
 TopicPlan Plan(Topic topic) {
-  for (const TopicPlan& plan : PlanTopics("job", kWorkers, kShards)) {
+  for (const TopicPlan& plan : PlanTopics("job", kWorkers, kSizes)) {
     if (plan.topic == topic) return plan;
   }
   ADD_FAILURE() << "a topic is not planned";
@@ -53,7 +56,7 @@ TEST(TopicsTest, TwoJobsShareNoTopic) {
 
 TEST(TopicsTest, EachTopicIsPlannedOnceUnderItsName) {
   std::set<std::string> names;
-  for (const TopicPlan& plan : PlanTopics("job", kWorkers, kShards)) {
+  for (const TopicPlan& plan : PlanTopics("job", kWorkers, kSizes)) {
     EXPECT_EQ(plan.name, TopicName("job", plan.topic));
     EXPECT_TRUE(names.insert(plan.name).second) << plan.name;
   }
@@ -62,7 +65,7 @@ TEST(TopicsTest, EachTopicIsPlannedOnceUnderItsName) {
 
 // One worker's clock a month ahead would let every embedding row expire.
 TEST(TopicsTest, TheTimeOfGradientsIsTheBrokers) {
-  for (const TopicPlan& plan : PlanTopics("job", 2, 2)) {
+  for (const TopicPlan& plan : PlanTopics("job", kWorkers, kSizes)) {
     const bool is_brokers =
         std::ranges::count(plan.config, std::pair<std::string, std::string>(
                                             "message.timestamp.type", "LogAppendTime")) == 1;
@@ -70,11 +73,11 @@ TEST(TopicsTest, TheTimeOfGradientsIsTheBrokers) {
   }
 }
 
-TEST(TopicsTest, RowsAndWeightsHaveAPartitionPerWorkerGradientsAndParametersOnePerShard) {
+TEST(TopicsTest, RowsHaveAPartitionPerWorkerWeightsForAllThatThereMayBeOthersOnePerShard) {
   const std::map<Topic, uint32_t> expected = {{Topic::kJob, 1},
                                               {Topic::kInputData, kWorkers},
                                               {Topic::kGradients, kShards},
-                                              {Topic::kWeights, kWorkers + 1},
+                                              {Topic::kWeights, kMostWorkersOfJob + 1},
                                               {Topic::kParameters, kShards},
                                               {Topic::kMetrics, 1},
                                               {Topic::kDeadLetter, 1}};
@@ -136,16 +139,27 @@ TEST(TopicsTest, DeadLettersAreKeptForAMonthSinceTheyHoldWholeRows) {
   EXPECT_EQ(days, 30);
 }
 
-TEST(TopicsTest, WhoDoesNotKnowTheNumberOfShardsLeavesTheirTopicsAlone) {
+TEST(TopicsTest, WhoDoesNotKnowTheTrainingSettingsLeavesTheTopicsThatNeedThemAlone) {
   std::set<Topic> left_out(std::begin(kAllTopics), std::end(kAllTopics));
   for (const TopicPlan& plan : PlanTopics("job", kWorkers, std::nullopt))
     left_out.erase(plan.topic);
-  EXPECT_EQ(left_out, (std::set<Topic>{Topic::kGradients, Topic::kParameters}));
+  EXPECT_EQ(left_out, (std::set<Topic>{Topic::kGradients, Topic::kWeights, Topic::kParameters}));
+}
+
+TEST(TopicsTest, AJobMayHaveMoreWorkersWhileItRunsWhereRowsAreLeased) {
+  Training training;
+  EXPECT_EQ(MostWorkers(training, 3), 3u);
+  training.set_sharding(Training::DYNAMIC);
+  EXPECT_EQ(MostWorkers(training, 3), 16u);
+  EXPECT_EQ(MostWorkers(training, 30), 120u);
+  EXPECT_EQ(MostWorkers(training, kMostWorkers), kMostWorkers);
+  training.set_max_workers(5);
+  EXPECT_EQ(MostWorkers(training, 3), 5u);
 }
 
 TEST(TopicsDeathTest, AJobWithoutWorkersOrShardsIsAnErrorOfOurOwn) {
-  EXPECT_DEATH(PlanTopics("job", 0, 1), "broken invariant");
-  EXPECT_DEATH(PlanTopics("job", 1, 0), "broken invariant");
+  EXPECT_DEATH(PlanTopics("job", 0, TopicSizes()), "broken invariant");
+  EXPECT_DEATH(PlanTopics("job", 1, TopicSizes{.shards = 0}), "broken invariant");
 }
 
 }  // namespace

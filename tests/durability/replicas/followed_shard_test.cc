@@ -32,7 +32,7 @@ class FollowedShardTest : public testing::Test {
   void SetUp() override {
     config_.set_name("followed");
     config_.set_brokers(cluster_.options().brokers);
-    for (const TopicPlan& plan : PlanTopics("followed", 1, 1)) {
+    for (const TopicPlan& plan : PlanTopics("followed", 1, TopicSizes())) {
       cluster_.CreateTopic(plan.name, static_cast<int>(plan.partitions));
     }
     options_.range = {0, kKeys};

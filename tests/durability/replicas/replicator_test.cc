@@ -27,7 +27,7 @@ TEST(Replicator, OffersAReplicaOnceItHasAWholeCheckpoint) {
   config.set_name("replicated");
   config.set_brokers(cluster.options().brokers);
   config.mutable_server()->set_data_dir(folder.path());
-  for (const TopicPlan& plan : PlanTopics("replicated", 1, 1)) {
+  for (const TopicPlan& plan : PlanTopics("replicated", 1, TopicSizes())) {
     cluster.CreateTopic(plan.name, static_cast<int>(plan.partitions));
   }
   Replicator replicator(config, {0}, 1);

@@ -1,0 +1,185 @@
+#include "master/master_requests.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "job/job_registry.h"
+#include "job/kafka_options.h"
+#include "kafka/broker_retry.h"
+#include "kafka/producer.h"
+#include "kafka/timeouts.h"
+#include "master/plan_reader.h"
+#include "messages/master.pb.h"
+#include "topics/control_codec.h"
+#include "topics/master_topics.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr seconds kMasterAnswers(10);  // or no master runs
+constexpr seconds kBetweenReads(1);
+constexpr uint64_t kTicksUntilHeard = 3;  // by then a stop is in the plan, or was overruled
+
+bool NothingRuns(MasterState::Phase phase) {
+  return phase == MasterState::ENDED || phase == MasterState::STOPPED ||
+         phase == MasterState::FAILED || phase == MasterState::IDLE;
+}
+
+Status Send(const JobConfig& config, ControlRecord record, const BrokerRetry& broker_retry) {
+  const std::string topic = MasterTopicName(config.name(), MasterTopic::kControl);
+  ProducerOptions options;
+  options.client_id = "master-request";
+  MILLRACE_ASSIGN_OR_RETURN(const auto producer,
+                            KafkaProducer::Create(ToKafkaOptions(config), options, nullptr));
+  MILLRACE_RETURN_IF_ERROR(broker_retry.Run([&] { return producer->Prepare({topic}); }));
+  record.set_epoch(config.epoch());
+  MILLRACE_RETURN_IF_ERROR(producer->Send(topic, 0, std::string_view(), EncodeControl(record)));
+  MILLRACE_RETURN_IF_ERROR(broker_retry.Run([&] { return producer->Flush(kBrokerCall); }));
+  const std::vector<FailedDelivery> failures = producer->TakeFailures();
+  if (failures.empty()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(topic, ": ", failures.front().reason));
+}
+
+ControlRecord StopRecord() {
+  ControlRecord record;
+  record.mutable_stop();
+  return record;
+}
+
+// Sees whether a master folds what is written.
+class MasterWatch {
+ public:
+  // Unavailable: none has for long. `otherwise`: what goes on, and what to do.
+  Status Look(const JobConfig& config, const JobProcesses& job, std::string_view otherwise) {
+    const auto now = steady_clock::now();
+    if (job.state.next_offset() != next_offset_) answered_ = now;
+    next_offset_ = job.state.next_offset();
+    if (now - answered_ < kMasterAnswers) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat("no MasterApp of the job ", config.name(),
+                                               " has answered for ", kMasterAnswers.count(), " s",
+                                               std::string(otherwise)));
+  }
+
+ private:
+  int64_t next_offset_ = -1;
+  steady_clock::time_point answered_ = steady_clock::now();
+};
+
+// Of a job whose plan has no leases.
+Status NoLeases(const JobConfig& config, const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
+                            JobRegistry::Create(config, stop));
+  const StatusOr<std::optional<JobTraining>> begun = registry->ReadTraining();
+  const bool leases = begun.ok() && *begun && (*begun)->training().sharding() == Training::DYNAMIC;
+  const bool is_known = begun.ok() && *begun;
+  if (leases || !is_known) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job ", config.name(),
+                     " has not begun to lease rows (docs/leases.md), so nothing has changed: try "
+                     "again when MasterApp status shows its leases"));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the job ", config.name(),
+      " was begun with --sharding static: each of its workers has a partition of its own, so their "
+      "number cannot be changed. Start a new job (another --job) with --sharding dynamic"));
+}
+
+// Whether there is something to be changed.
+StatusOr<bool> CheckResize(const JobConfig& config, const JobProcesses& job, uint32_t workers,
+                           const std::atomic<bool>& stop) {
+  const std::string name = absl::StrCat("the job ", config.name());
+  if (job.state.phase() == MasterState::ENDED) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, " has ended: the number of its workers cannot be changed any more"));
+  }
+  if (job.state.phase() != MasterState::ACTIVE) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, " does not run, so nothing has changed: start MasterApp first"));
+  }
+  if (!job.leases) return NoLeases(config, stop);
+  if (workers > job.leases->most_workers) {
+    return absl::InvalidArgumentError(absl::StrCat("--workers ", workers, ": ", name,
+                                                   " may have at most ", job.leases->most_workers,
+                                                   ", as it was begun (MasterApp --max-workers)"));
+  }
+  if (workers == job.leases->size) return job.leases->is_resizing;
+  if (job.leases->is_over) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("all rows of ", name, " are leased: it ends with the workers that it has"));
+  }
+  if (job.leases->is_resizing) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, " is still changing to ", job.leases->size,
+                     " workers, so nothing has changed: try again when MasterApp status shows that "
+                     "this is done"));
+  }
+  return true;
+}
+
+}  // namespace
+
+StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
+  if (NothingRuns(job.state.phase())) return job;
+  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
+  MILLRACE_RETURN_IF_ERROR(Send(config, StopRecord(), broker_retry));
+  uint64_t sent_at_tick = job.state.ticks();
+  MasterWatch watch;
+  while (!NothingRuns(job.state.phase())) {
+    std::this_thread::sleep_for(kBetweenReads);
+    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
+    // A master that begins just then says its plan after the stop, and so overrules it.
+    if (job.state.phase() == MasterState::ACTIVE &&
+        job.state.ticks() > sent_at_tick + kTicksUntilHeard) {
+      MILLRACE_RETURN_IF_ERROR(Send(config, StopRecord(), broker_retry));
+      sent_at_tick = job.state.ticks();
+    }
+    MILLRACE_RETURN_IF_ERROR(watch.Look(
+        config, job,
+        ", and its processes, if there are any, run on: start MasterApp on their machine, and "
+        "stop it by Ctrl-C"));
+  }
+  return job;
+}
+
+StatusOr<JobProcesses> ResizeJob(const JobConfig& config, uint32_t workers,
+                                 const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const bool changes, CheckResize(config, job, workers, stop));
+  if (!changes) return job;
+  if (workers != job.leases->size) {
+    ControlRecord record;
+    record.mutable_lease()->mutable_resize()->set_workers(workers);
+    const BrokerRetry broker_retry(stop, config.broker_timeout_s());
+    MILLRACE_RETURN_IF_ERROR(Send(config, std::move(record), broker_retry));
+  }
+  const uint64_t sent_at_tick = job.state.ticks();
+  MasterWatch watch;
+  while (job.leases->size != workers || job.leases->is_resizing) {
+    if (stop) return absl::CancelledError("stopped waiting; the change goes on");
+    std::this_thread::sleep_for(kBetweenReads);
+    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
+    if (job.state.phase() == MasterState::ENDED) break;
+    // It was refused: rows have ended, or somebody else was faster.
+    if (job.leases->size != workers && job.state.ticks() > sent_at_tick + kTicksUntilHeard) {
+      MILLRACE_RETURN_IF_ERROR(CheckResize(config, job, workers, stop).status());
+      return absl::UnavailableError(
+          absl::StrCat("MasterApp of the job ", config.name(),
+                       " has not changed the number of workers: its log says why. Try again"));
+    }
+    MILLRACE_RETURN_IF_ERROR(
+        watch.Look(config, job, ": the change waits for the next one. Start MasterApp"));
+  }
+  return job;
+}
+
+}  // namespace millrace

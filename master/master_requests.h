@@ -1,0 +1,25 @@
+// What a person asks of a job's master, wherever that runs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/status.h"
+#include "master/status_text.h"
+#include "messages/job.pb.h"
+
+namespace millrace {
+
+// Has the job's master stop the job's processes, and waits until it has. Unavailable: no master
+// answers; the request stays in `control` for the next one. FailedPrecondition: no master has run
+// this job. Cancelled when `stop` is set.
+StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>& stop);
+
+// Gives the job another number of logical workers (docs/leases.md), and waits until they are there
+// and the others have left. InvalidArgument or FailedPrecondition, and nothing has changed: fewer
+// than one, more than there may be, a job that leases no rows, has ended, or is changing to another
+// number. Unavailable and Cancelled as above.
+StatusOr<JobProcesses> ResizeJob(const JobConfig& config, uint32_t workers,
+                                 const std::atomic<bool>& stop);
+
+}  // namespace millrace
