@@ -1,5 +1,6 @@
 // Prints the leases that a job's master gave its workers, a line for each, in their order: WORKER
-// PARTITION BEGIN END.
+// PARTITION BEGIN END JOINED. JOINED is the clock at which the worker had joined the running job;
+// 0: it was there from the beginning.
 //
 //     lease_log BROKERS JOB
 #include <atomic>
@@ -15,12 +16,15 @@
 namespace millrace {
 namespace {
 
-using Leases = std::map<std::pair<uint32_t, uint64_t>, Lease>;  // by worker and number
+// By worker and number; with the clock at which the worker had joined.
+using Leases = std::map<std::pair<uint32_t, uint64_t>, std::pair<Lease, uint64_t>>;
 
 // Each lease is open after the record that gave it.
 void Note(const LeaseTable& table, Leases& leases) {
   for (const auto& [number, worker] : table.workers()) {
-    for (const Lease& lease : worker.open()) leases.insert({{number, lease.number()}, lease});
+    for (const Lease& lease : worker.open()) {
+      leases.insert({{number, lease.number()}, {lease, worker.joined()}});
+    }
   }
 }
 
@@ -43,10 +47,11 @@ Status Print(const std::string& brokers, const std::string& job) {
   };
   MILLRACE_RETURN_IF_ERROR(ReadPartition(kafka, "lease-log", topic, 0, never, take));
   for (const auto& [key, lease] : leases) {
-    const InputRange& range = lease.range();
-    std::printf("%u %u %llu %llu\n", key.first, range.partition(),
+    const InputRange& range = lease.first.range();
+    std::printf("%u %u %llu %llu %llu\n", key.first, range.partition(),
                 static_cast<unsigned long long>(range.begin()),
-                static_cast<unsigned long long>(range.end()));
+                static_cast<unsigned long long>(range.end()),
+                static_cast<unsigned long long>(lease.second));
   }
   return absl::OkStatus();
 }

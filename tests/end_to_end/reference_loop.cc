@@ -74,10 +74,19 @@ struct Stream {
   std::vector<Row> rows;
   std::set<size_t> ends;  // no batch goes beyond one
   size_t begin = 0;       // of the next batch
+  // From these rows on it takes no part before the round: its worker joins with it.
+  std::map<size_t, size_t> joins{};
+
+  bool TakesPartIn(size_t round) const {
+    if (begin >= rows.size()) return false;
+    const auto behind = joins.upper_bound(begin);
+    return behind == joins.begin() || std::prev(behind)->second <= round;
+  }
 };
 
 // Without leases those of its partition. Else what the lines of the file name, each WORKER
-// PARTITION BEGIN END: a lease, after those before it.
+// PARTITION BEGIN END JOINED: a lease, after those before it, and the round with which the worker
+// had joined.
 StatusOr<std::vector<Stream>> StreamsOf(std::vector<std::vector<Row>> partitions,
                                         const std::string& leases) {
   std::vector<Stream> streams(partitions.size());
@@ -86,13 +95,15 @@ StatusOr<std::vector<Stream>> StreamsOf(std::vector<std::vector<Row>> partitions
   }
   if (leases.empty()) return streams;
   std::ifstream file(leases);
-  size_t worker = 0, partition = 0, begin = 0, end = 0;
-  while (file >> worker >> partition >> begin >> end) {
-    if (worker >= streams.size() || partition >= partitions.size() || begin >= end ||
-        end > partitions[partition].size()) {
+  size_t worker = 0, partition = 0, begin = 0, end = 0, joined = 0;
+  while (file >> worker >> partition >> begin >> end >> joined) {
+    if (worker >= streams.size()) streams.resize(worker + 1);
+    if (partition >= partitions.size() || begin >= end || end > partitions[partition].size()) {
       return absl::InvalidArgumentError(leases + ": a lease of rows that there are not");
     }
     std::vector<Row>& rows = streams[worker].rows;
+    std::map<size_t, size_t>& joins = streams[worker].joins;
+    if (joins.empty() || joins.rbegin()->second != joined) joins[rows.size()] = joined;
     for (size_t row = begin; row < end; ++row) rows.push_back(partitions[partition][row]);
     streams[worker].ends.insert(rows.size());
   }
@@ -370,7 +381,7 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
     double weight = 0;
     bool any = false;
     for (Stream& stream : streams) {
-      if (stream.begin >= stream.rows.size()) continue;
+      if (!stream.TakesPartIn(round)) continue;
       any = true;
       const size_t batch_rows =
           first_rows > 0 ? std::clamp<size_t>(stream.begin / 32, first_rows, most_rows) : most_rows;

@@ -198,6 +198,87 @@ class Leases(OnABroker):
             self.assertEqual(letters.count(f"nobody's {partition}".encode()), 1, letters)
 
 
+class Resizes(OnABroker):
+    """From four workers to eight, and to three, while the job trains, and everything is killed."""
+
+    def resize(self, job, workers):
+        return subprocess.Popen(
+            [MASTER, "resize", "--brokers", self.broker.address, "--job", job.name,
+             "--workers", str(workers)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def kill_and_resize(self, job, workers, *victims):
+        command = self.resize(job, workers)
+        for victim in victims:
+            if pid := job.running().get(victim, (None, None))[1]:
+                job.kill_pid(pid)
+            time.sleep(0.3)
+        job.kill("master")
+        job.start("master")
+        said, errors = command.communicate(timeout=topology.PATIENCE)
+        self.assertEqual(command.returncode, 0, errors + job.log("master"))
+        self.assertIn(f"workers: {workers}, at most 16\n", said)
+        leases = job.leases()
+        states = [each["state"] for each in leases["workers"]]
+        self.assertEqual(states, ["active"] * workers + ["left"] * (len(states) - workers))
+        return leases
+
+    def grow_and_shrink(self, job, rows, servers):
+        job.wait_for_counted(lambda counted: sum(counted) > 1000)
+        self.kill_and_resize(job, 8, "worker-0", "server-0")
+        job.wait_for_counted(lambda counted: len(counted) == 8 and min(counted) > 0)
+        self.kill_and_resize(job, 3, "worker-1", servers[-1])
+        # Those that are left go on.
+        before = job.counted()
+        job.wait_for_counted(
+            lambda counted: all(now > then for now, then in zip(counted[:3], before, strict=False)))
+        self.assertEqual(job.counted()[3:], before[3:])
+        self.assert_each_row_counted_once(job, rows)
+
+    def test_of_rounds_end_in_the_bytes_of_the_log_of_leases_and_resizes(self):
+        job = self.job(["--rate", "1500", "--lease-rows", "64"], rows=24_000,
+                       training=[*SEQUENTIAL, "--update", "gradient"]).start()
+        self.grow_and_shrink(job, 24_000, ["server-0"])
+        self.assertEqual(job.weights.read_bytes(), job.leased_reference())
+
+    def test_of_several_shards_count_each_row_once(self):
+        for name, training in (
+            ("rounds", [*SEQUENTIAL, "--update", "gradient"]),
+            ("eventual", [*EVENTUAL, "--pipeline", "4"]),
+        ):
+            with self.subTest(name):
+                job = self.job(["--rate", "1500", "--shards", "3", "--lease-rows", "64"], rows=24_000,
+                               training=training, name=f"resized-{name}").start()
+                self.grow_and_shrink(job, 24_000, ["server-0", "server-1", "server-2"])
+                if name == "rounds":
+                    self.assertEqual(job.weights.read_bytes(), job.leased_reference())
+
+    def test_that_cannot_be_are_refused(self):
+        def refused(job, workers, code, text):
+            command = self.resize(job, workers)
+            _, errors = command.communicate(timeout=topology.PATIENCE)
+            self.assertEqual(command.returncode, code, errors)
+            self.assertIn(text, errors)
+
+        job = self.job(["--rate", "1500", "--max-workers", "6"], rows=6000).start()
+        job.wait_for_counted(lambda counted: sum(counted) > 500)
+        refused(job, 0, 2, "workers (--workers): give 1 to")
+        refused(job, 7, 2, "may have at most 6")
+        self.assert_each_row_counted_once(job, 6000)
+        refused(job, 5, 1, "has ended")
+        static = self.job(["--rate", "300"], rows=3000, name="static")
+        at = static.commands["master"].index("--sharding")
+        del static.commands["master"][at:at + 2]
+        static.start()
+        end = time.monotonic() + topology.PATIENCE
+        while "was begun with --sharding static" not in (
+                errors := self.resize(static, 5).communicate(timeout=topology.PATIENCE)[1]):
+            self.assertLess(time.monotonic(), end, errors)
+            time.sleep(0.2)
+        self.assertEqual(static.wait("master"), 0, static.log("master"))
+        self.assertEqual(static.summary()["rows_trained"], 3000)
+
+
 class Refused(OnABroker):
     def run_program(self, program, *words):
         return subprocess.run(
