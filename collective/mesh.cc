@@ -14,10 +14,13 @@
 
 #include <array>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,6 +35,7 @@ namespace tcp = gloo::transport::tcp;
 constexpr int kGlooConnectFactor = 5;
 // The same in all worlds, so that a stranger is heard.
 constexpr uint64_t kGreetingTag = 0;
+constexpr std::chrono::milliseconds kTick(100);
 
 void IgnoreBrokenPipes() {
   struct sigaction now = {};
@@ -121,6 +125,45 @@ class Mesh::Connections final : public gloo::Context {
   }
 };
 
+// Gloo waits until a timeout, which breaks the connections, or until another thread interrupts it.
+class Mesh::Ticker {
+ public:
+  Ticker() : thread_(&Ticker::Run, this) {}
+  ~Ticker() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  Ticker(const Ticker&) = delete;
+  Ticker& operator=(const Ticker&) = delete;
+
+  // The buffer that is awaited from now on; null: none. It lives until the next call.
+  void Await(gloo::transport::UnboundBuffer* buffer) {
+    const std::lock_guard lock(mutex_);
+    awaited_ = buffer;
+  }
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    while (!is_ending_) {
+      changed_.wait_for(lock, kTick);
+      if (awaited_ == nullptr) continue;
+      awaited_->abortWaitRecv();
+      awaited_->abortWaitSend();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  gloo::transport::UnboundBuffer* awaited_ = nullptr;
+  bool is_ending_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
 struct Transfers::Begun {
   uint32_t member = 0;
   std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
@@ -151,6 +194,7 @@ StatusOr<std::unique_ptr<Mesh>> Mesh::Listen(const MeshOptions& options, uint32_
     return absl::FailedPreconditionError(
         absl::StrCat("cannot listen at ", options.host, " for the other members: ", error.what()));
   }
+  if (options.on_wait) mesh->ticker_ = std::make_unique<Ticker>();
   return mesh;
 }
 
@@ -265,32 +309,41 @@ std::string Transfers::TooLate() const {
                       " ms (MeshOptions::timeout)");
 }
 
-Status Transfers::WaitReceived() {
-  MILLRACE_RETURN_IF_ERROR(mesh_.broken_);
-  for (const Begun& begun : received_) {
+Status Transfers::Wait(const Begun& begun, bool is_receipt) {
+  gloo::transport::UnboundBuffer& buffer = *begun.buffer;
+  while (true) {
     const auto left = Left();
     if (!left) return Fail(begun.member, TooLate());
+    bool is_done = false;
+    std::string error;
+    if (mesh_.ticker_) mesh_.ticker_->Await(&buffer);
     try {
-      (void)begun.buffer->waitRecv(*left);
-    } catch (const std::exception& error) {
-      return Fail(begun.member, error.what());
+      is_done = is_receipt ? buffer.waitRecv(*left) : buffer.waitSend(*left);
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+      if (error.empty()) error = "Gloo does not say why";
+    }
+    if (mesh_.ticker_) mesh_.ticker_->Await(nullptr);
+    if (!error.empty()) return Fail(begun.member, error);
+    if (is_done) return absl::OkStatus();
+    if (!mesh_.options_.on_wait) continue;
+    if (const Status status = mesh_.options_.on_wait(); !status.ok()) {
+      mesh_.Break(status);
+      return mesh_.broken_;
     }
   }
+}
+
+Status Transfers::WaitReceived() {
+  MILLRACE_RETURN_IF_ERROR(mesh_.broken_);
+  for (const Begun& begun : received_) MILLRACE_RETURN_IF_ERROR(Wait(begun, /*is_receipt=*/true));
   received_.clear();
   return absl::OkStatus();
 }
 
 Status Transfers::WaitSent() {
   MILLRACE_RETURN_IF_ERROR(mesh_.broken_);
-  for (const Begun& begun : sent_) {
-    const auto left = Left();
-    if (!left) return Fail(begun.member, TooLate());
-    try {
-      (void)begun.buffer->waitSend(*left);
-    } catch (const std::exception& error) {
-      return Fail(begun.member, error.what());
-    }
-  }
+  for (const Begun& begun : sent_) MILLRACE_RETURN_IF_ERROR(Wait(begun, /*is_receipt=*/false));
   sent_.clear();
   return absl::OkStatus();
 }

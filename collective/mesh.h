@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,6 +20,9 @@ struct MeshOptions {
   std::string host = "127.0.0.1";
   std::chrono::milliseconds connect_timeout{10'000};  // of each connection
   std::chrono::milliseconds timeout{30'000};          // of the Transfers that are made together
+  // Called ten times a second, by the thread that waits, while it waits for what others send or
+  // take: an error ends the exchange, and breaks the mesh. Null: nothing is called.
+  std::function<Status()> on_wait;
 };
 
 // Where a member waits for another one: an address in numbers, and a port.
@@ -59,6 +63,7 @@ class Mesh {
  private:
   friend class Transfers;
   class Connections;
+  class Ticker;
 
   Mesh(const MeshOptions& options, uint32_t position, uint32_t size);
 
@@ -68,6 +73,7 @@ class Mesh {
   std::vector<MeshAddress> addresses_;
   Status broken_;
   std::unique_ptr<Connections> connections_;  // null: there are no others
+  std::unique_ptr<Ticker> ticker_;            // null: nobody is called while it waits
 };
 
 // Sends to other members of a connected mesh, and receipts of what they send: bytes of the same
@@ -93,6 +99,8 @@ class Transfers {
 
   std::optional<std::chrono::milliseconds> Left() const;  // none: the time is over
   std::string TooLate() const;
+  // Until what was begun has come (or has gone), or the error that ends the exchange.
+  Status Wait(const Begun& begun, bool is_receipt);
   Status Fail(uint32_t member, const std::string& what);
 
   Mesh& mesh_;

@@ -46,8 +46,12 @@ constexpr milliseconds kExchangeEvery(100);
 constexpr milliseconds kMemberRepeatEvery(2000);
 constexpr milliseconds kMemberMetricsEvery(250);
 constexpr milliseconds kRejoinPause(50);
-// An exchange may take its timeout twice.
+// To connect to many members, one after the other, takes time.
 constexpr milliseconds kLeastStall(90'000);
+// A member whose main thread hangs has ended itself by then, so that its connections are closed.
+constexpr milliseconds kAfterStall(30'000);
+// So long the exchange that is under way may take when this process is to stop.
+constexpr milliseconds kExchangeAtStop(5'000);
 constexpr std::chrono::seconds kFlushAtStop(2);
 
 class MemberLoop {
@@ -129,6 +133,20 @@ class MemberLoop {
     if (watch_) watch_->Progress();
   }
 
+  // While it waits for the others, who may need long to compute their batches, as long as they
+  // live.
+  Status AwaitOthers() {
+    Progress();
+    if (node_->HasLostMembers()) {
+      return absl::UnavailableError("MasterApp takes a member of this world for dead");
+    }
+    if (!stop_) return absl::OkStatus();
+    const Time now = std::chrono::steady_clock::now();
+    if (!stop_seen_) stop_seen_ = now;
+    if (now - *stop_seen_ < kExchangeAtStop) return absl::OkStatus();
+    return absl::CancelledError("stopped while others computed");
+  }
+
   // One world after the other.
   Status Loop() {
     MeshOptions mesh;
@@ -138,6 +156,8 @@ class MemberLoop {
     watch_.emplace(limit, [seconds = std::chrono::duration<double>(limit).count()] {
       EndStalledProcess(seconds);
     });
+    mesh.timeout = limit + kAfterStall;
+    mesh.on_wait = [this] { return AwaitOthers(); };
     while (!stop_ && !job_ended_) {
       StatusOr<World> world = World::Join(
           mesh, node_->instance(), [this](const std::string& value) { return node_->Pass(value); });
@@ -438,6 +458,7 @@ class MemberLoop {
   std::vector<float> sum_;
   Time next_repeat_;
   Time next_metrics_;
+  std::optional<Time> stop_seen_;
 
   std::unique_ptr<StateLog> log_;  // of member 0, until the end begins
   uint64_t durable_ = 0;           // the progress of the newest checkpoint that it knows of

@@ -55,7 +55,7 @@ class GrpcMemberNode final : public MemberNode {
     nodes::JoinResponse response;
     MILLRACE_RETURN_IF_ERROR(Call(&nodes::Nodes::Stub::Join, request, response, Awaits("")));
     signs_ = std::thread([this] {
-      for (; !ends_; std::this_thread::sleep_for(kSignEvery)) SignAndLookForNewcomers();
+      for (; !ends_; std::this_thread::sleep_for(kSignEvery)) SignAndLook();
     });
     return absl::OkStatus();
   }
@@ -81,10 +81,13 @@ class GrpcMemberNode final : public MemberNode {
     members_.clear();
     for (const Gathered::Member& member : gathered.members) members_.insert(member.instance);
     newcomers_ = false;
+    has_lost_ = false;
+    ++passed_worlds_;
     return gathered;
   }
 
   bool HasNewcomers() const override { return newcomers_; }
+  bool HasLostMembers() const override { return has_lost_; }
   bool job_has_ended() const override { return job_has_ended_; }
 
   void Leave() override {
@@ -140,19 +143,25 @@ class GrpcMemberNode final : public MemberNode {
     return absl::CancelledError("stopped");
   }
 
-  void SignAndLookForNewcomers() {
+  void SignAndLook() {
     nodes::SignRequest sign;
     sign.set_instance(instance_);
     nodes::SignResponse signed_response;
     nodes::ListResponse list;
     // (If this node is dead the next barrier says so.)
     if (!Call(&nodes::Nodes::Stub::Sign, sign, signed_response, nullptr).ok()) return;
+    const uint64_t world = passed_worlds_;
     if (!Call(&nodes::Nodes::Stub::List, nodes::ListRequest(), list, nullptr).ok()) return;
     const std::lock_guard lock(mutex_);
+    if (members_.empty() || world != passed_worlds_) return;  // it is of the time before
+    std::set<std::string> lost = members_;
     for (const nodes::Node& node : list.nodes()) {
-      const bool lives = node.role() == kMemberRole && node.phase() == nodes::Node::LIVE;
-      if (lives && !members_.empty() && !members_.contains(node.instance())) newcomers_ = true;
+      if (node.role() != kMemberRole || node.phase() == nodes::Node::DEAD) continue;
+      lost.erase(node.instance());
+      const bool lives = node.phase() == nodes::Node::LIVE;
+      if (lives && !members_.contains(node.instance())) newcomers_ = true;
     }
+    has_lost_ = !lost.empty();
   }
 
   const MemberNodeOptions options_;
@@ -164,6 +173,8 @@ class GrpcMemberNode final : public MemberNode {
   std::mutex mutex_;
   std::set<std::string> members_;  // of the newest world, by instance; guarded by mutex_
   std::atomic<bool> newcomers_ = false;
+  std::atomic<bool> has_lost_ = false;
+  std::atomic<uint64_t> passed_worlds_ = 0;
   std::atomic<bool> ends_ = false;
   std::thread signs_;
 };

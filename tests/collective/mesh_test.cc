@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -23,10 +25,13 @@ std::span<std::byte> BytesOf(std::string& text) { return std::as_writable_bytes(
 // Two that are connected; how, by world ids.
 struct Pair {
   explicit Pair(std::chrono::milliseconds timeout, uint64_t left_world = 7,
-                uint64_t right_world = 7) {
+                uint64_t right_world = 7,
+                const std::function<Status()>& on_wait_of_left = nullptr) {
     MeshOptions options;
     options.timeout = timeout;
+    options.on_wait = on_wait_of_left;
     left = *Mesh::Listen(options, 0, 2);
+    options.on_wait = nullptr;
     right = *Mesh::Listen(options, 1, 2);
     const std::vector<MeshAddress> of_right = {{}, right->addresses()[0]};
     const std::vector<MeshAddress> of_left = {left->addresses()[1], {}};
@@ -96,6 +101,42 @@ TEST(Mesh, IsBrokenWhenAMemberTakesTooLong) {
   receipts.Receive(1, 1, BytesOf(bytes));
   EXPECT_TRUE(absl::IsUnavailable(receipts.WaitReceived()));
   EXPECT_FALSE(pair.left->broken().ok());
+}
+
+TEST(Mesh, AsksWhetherToWaitOnAndThenTakesWhatComes) {
+  std::atomic<int> times = 0;
+  Pair pair(std::chrono::seconds(60), 7, 7, [&] {
+    ++times;
+    return absl::OkStatus();
+  });
+  times = 0;
+  std::string bytes(10, ' ');
+  std::thread other([&] {
+    while (times < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    Transfers sends(*pair.right);
+    const std::string sent = "0123456789";
+    sends.Send(0, 1, BytesOf(sent));
+    EXPECT_EQ(sends.WaitSent(), absl::OkStatus());
+  });
+  Transfers receipts(*pair.left);
+  receipts.Receive(1, 1, BytesOf(bytes));
+  EXPECT_EQ(receipts.WaitReceived(), absl::OkStatus());
+  other.join();
+  EXPECT_EQ(bytes, "0123456789");
+}
+
+TEST(Mesh, IsBrokenByWhoWaitsNoLonger) {
+  std::atomic<bool> waits = true;
+  Pair pair(std::chrono::seconds(60), 7, 7,
+            [&] { return waits ? absl::OkStatus() : absl::UnavailableError("nobody is there"); });
+  waits = false;
+  std::string bytes(10, ' ');
+  Transfers receipts(*pair.left);
+  receipts.Receive(1, 1, BytesOf(bytes));
+  EXPECT_EQ(receipts.WaitReceived(), absl::UnavailableError("nobody is there"));
+  Transfers other(*pair.right);
+  other.Receive(0, 1, BytesOf(bytes));
+  EXPECT_TRUE(absl::IsUnavailable(other.WaitReceived()));
 }
 
 TEST(Mesh, IsBrokenByWhoLeavesAnExchangeUnfinished) {

@@ -1,8 +1,10 @@
 """Processes of examples/gloo-trainer, and WorkerApps without servers, train one model together, while one is killed,
 one joins, MasterApp is killed, and all are."""
 
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -74,10 +76,10 @@ class AllReduce(test_master.OnABroker):
 
 
 class OwnWorkers(test_master.OnABroker):
-    def members(self, name, rows, *flags, **options):
+    def members(self, name, rows, *flags, node_timeout=6, **options):
         address = f"127.0.0.1:{topology.free_port()}"
-        return self.job(["--distribution-strategy", "AllReduce", "--master-address", address, "--node-timeout", "6",
-                         *flags], name=name, rows=rows, **options)  # fmt: skip
+        return self.job(["--distribution-strategy", "AllReduce", "--master-address", address, "--node-timeout",
+                         str(node_timeout), *flags], name=name, rows=rows, **options)  # fmt: skip
 
     said = staticmethod(AllReduce.said)
     wait_until_said = AllReduce.wait_until_said
@@ -131,6 +133,34 @@ class OwnWorkers(test_master.OnABroker):
             job.kill_pid(job.running()[name][1])
         self.assert_ended_well(job)
         self.assertEqual(job.summary()["rows_trained"], 12_000)
+
+    def stand_still(self, job, name):
+        """As a process that gets no processor, or computes without end."""
+        pid = job.running()[name][1]
+        os.kill(pid, signal.SIGSTOP)
+        return pid
+
+    def test_wait_for_one_who_needs_more_than_half_a_minute(self):
+        job = self.members("slow", 6_000, "--rate", "1500", node_timeout=300).start()
+        self.wait_until_said(job, "worker-1", r"world \d+: member \d of 2, from update \d+")
+        time.sleep(1)
+        pid = self.stand_still(job, "worker-1")
+        time.sleep(33)  # longer than an exchange could take once
+        os.kill(pid, signal.SIGCONT)
+        self.assert_ended_well(job)
+        self.assertNotIn("world is over", self.said(job, "worker-0"))
+
+    def test_leave_one_out_who_stands_still_and_take_it_back(self):
+        job = self.members("still", 6_000, "--rate", "300").start()
+        self.wait_until_said(job, "worker-1", r"world \d+: member \d of 2, from update \d+")
+        time.sleep(1)
+        pid = self.stand_still(job, "worker-1")
+        self.wait_until_said(job, "worker-0", r"for dead(.|\n)*world \d+: member 0 of 1, from update [1-9]")
+        os.kill(pid, signal.SIGCONT)
+        job.wait_for_log("master", "worker-1 has ended: exit code 1")
+        self.assertRegex(self.said(job, "worker-1"), "is dead|was replaced|takes this")
+        self.wait_until_said(job, "worker-0", r"member 0 of 1(.|\n)*world \d+: member \d of 2, from update [1-9]")
+        self.assert_ended_well(job)
 
     def test_a_stopped_job_goes_on_where_it_was(self):
         job = self.members("stopped", 6_000, "--rate", "1000").start()
