@@ -51,12 +51,18 @@ FEATURES = [
 _running = []
 
 
-def _runs(thing):
+def runs(thing):
+    """What is ended with this process: by its end()."""
     # Registered now, since what is registered last is called first: before folders are removed.
     if not _running:
         atexit.register(_end_what_runs)
     if thing not in _running:
         _running.append(thing)
+
+
+def runs_no_more(thing):
+    if thing in _running:
+        _running.remove(thing)
 
 
 def _end_what_runs():
@@ -224,7 +230,7 @@ class Broker:
         return done.stdout
 
     def start(self):
-        _runs(self)
+        runs(self)
         self._call("start", "--version", self.version, "--brokers", str(self.brokers),
                    *self.options)
         self.address = (pathlib.Path(self.folder) / "bootstrap").read_text().strip()
@@ -239,14 +245,12 @@ class Broker:
 
     def stop(self):
         self._call("stop")
-        if self in _running:
-            _running.remove(self)
+        runs_no_more(self)
 
     def discard(self):
         """At once, since nobody needs it or its data again."""
         self._call("kill")
-        if self in _running:
-            _running.remove(self)
+        runs_no_more(self)
 
     def end(self):
         subprocess.run([ROOT / "scripts" / "kafka", "kill", "--dir", self.folder], check=False,
@@ -424,7 +428,7 @@ class Job:
         self.stream.feed(share)
 
     def start(self, *names, stdin=subprocess.DEVNULL):
-        _runs(self)
+        runs(self)
         for name in names or self.commands:
             log = self.folder / f"{self.name}-{name}.log"
             self.logs[name] = log
@@ -608,8 +612,7 @@ class Job:
 
     def close(self):
         self.end()
-        if self in _running:
-            _running.remove(self)
+        runs_no_more(self)
 
 
 class OnABroker(unittest.TestCase):

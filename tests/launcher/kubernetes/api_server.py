@@ -10,16 +10,15 @@ resourceVersion and uid, finalizers, scheduling gates, graceful deletion, watche
 
 import http.server
 import json
-import os
 import pathlib
 import re
-import signal
-import subprocess
 import sys
 import threading
 import time
 import urllib.parse
 import uuid
+
+import pod_process
 
 KINDS = {"pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret"}
 # What the service account of a master may do: docker/kubernetes/access.yaml.
@@ -31,7 +30,6 @@ RIGHTS = {
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 BOOKMARK_EVERY_S = 0.2
 KUBELET_EVERY_S = 0.02
-MOST_MESSAGE_BYTES = 2048
 
 
 class Refusal(Exception):
@@ -85,7 +83,7 @@ class Cluster:
         for value in metadata.get("labels", {}).values():
             if len(value) > 63:
                 raise Refusal(422, "Invalid", "metadata.labels: must be no more than 63")
-        metadata.update(namespace=namespace, uid=str(uuid.uuid4()), creationTimestamp=now())
+        metadata.update(namespace=namespace, uid=str(uuid.uuid4()), creationTimestamp=pod_process.now())
         if kind == "pods":
             check_pod(body["spec"])
             body["status"] = {"phase": "Pending"}
@@ -132,7 +130,7 @@ class Cluster:
                 grace = 0
         metadata = old["metadata"]
         if "deletionTimestamp" not in metadata or grace < metadata["deletionGracePeriodSeconds"]:
-            metadata.update(deletionTimestamp=now(), deletionGracePeriodSeconds=grace)
+            metadata.update(deletionTimestamp=pod_process.now(), deletionGracePeriodSeconds=grace)
             self.note(kind, namespace, old, "MODIFIED")
         self._remove_if_free(kind, namespace, name)
         return old
@@ -148,10 +146,6 @@ class Cluster:
         self.events.clear()
         self.watches += 1
         self.changed.notify_all()
-
-
-def now():
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def is_over(pod):
@@ -191,9 +185,8 @@ class Kubelet:
     def stop(self):
         self.is_ending = True
         self._thread.join()
-        for process, _ in self.processes.values():
-            signal_group(process, signal.SIGKILL)
-            process.wait()
+        for process in self.processes.values():
+            process.end()
 
     def _run(self):
         while not self.is_ending:
@@ -203,16 +196,14 @@ class Kubelet:
                         self._see(pod)
                 present = {pod["metadata"]["uid"] for pod in self.cluster.objects.values()}
                 for uid in self.processes.keys() - present:  # who deleted it has vouched for its end
-                    process, _ = self.processes.pop(uid)
-                    signal_group(process, signal.SIGKILL)
-                    process.wait()
+                    self.processes.pop(uid).end()
                 self.cluster.changed.wait(KUBELET_EVERY_S)
 
     def _see(self, pod):
         metadata, spec = pod["metadata"], pod["spec"]
         running = self.processes.get(metadata["uid"])
         if running:
-            self._see_running(pod, *running)
+            self._see_running(pod, running)
         elif is_over(pod) or "deletionTimestamp" in metadata or spec.get("schedulingGates"):
             pass
         elif self._has_secrets(pod):
@@ -224,64 +215,26 @@ class Kubelet:
                    ("secrets", pod["metadata"]["namespace"], volume["secret"]["secretName"])
                    in self.cluster.objects for volume in pod["spec"].get("volumes", []))  # fmt: skip
 
-    def _mount(self, pod):
-        """From the paths in the container to those on this machine."""
-        places = {}
-        volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", [])}
-        for mount in pod["spec"]["containers"][0].get("volumeMounts", []):
-            place = self.folder / pod["metadata"]["uid"] / mount["name"]
-            if claim := volumes[mount["name"]].get("persistentVolumeClaim"):
-                place = self.folder / "claims" / claim["claimName"]
-            place.mkdir(parents=True, exist_ok=True)
-            if secret := volumes[mount["name"]].get("secret"):
-                data = self.cluster.get("secrets", pod["metadata"]["namespace"], secret["secretName"])
-                for name, text in data["stringData"].items():
-                    (place / name).write_text(text)
-            places[mount["mountPath"]] = str(place)
-        return places
-
     def _begin(self, pod):
-        container = pod["spec"]["containers"][0]
-        places = self._mount(pod)
-        words = []
-        for word in container.get("command") or ["true"]:
-            word = word.replace("$$", "$")
-            for path in sorted(places, key=len, reverse=True):
-                if word == path or word.startswith(path + "/"):
-                    word = places[path] + word[len(path):]
-                    break
-            words.append(word)
-        log = self.folder / f"{pod['metadata']['name']}.log"
+        namespace = pod["metadata"]["namespace"]
         try:
-            with open(log, "ab") as output:
-                process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output,
-                                           stderr=output, start_new_session=True)  # fmt: skip
+            process = pod_process.PodProcess(
+                pod, self.folder, lambda name: self.cluster.get("secrets", namespace, name)["stringData"])  # fmt: skip
         except OSError as error:
-            self._end(pod, {"exitCode": 128, "reason": "StartError", "message": str(error)})
+            self._end(pod, pod_process.not_started(error))
             return
-        with open(self.folder / "begun", "a", encoding="utf-8") as begun:
-            begun.write(pod["metadata"]["name"] + "\n")
-        self.processes[pod["metadata"]["uid"]] = (process, {})
+        self.processes[pod["metadata"]["uid"]] = process
+        main = pod["spec"]["containers"][0]
         pod["status"].update(phase="Running", containerStatuses=[
-            {"name": container["name"], "state": {"running": {"startedAt": now()}}}])  # fmt: skip
-        self.cluster.note("pods", pod["metadata"]["namespace"], pod, "MODIFIED")
+            {"name": main["name"], "state": {"running": {"startedAt": pod_process.now()}}}])  # fmt: skip
+        self.cluster.note("pods", namespace, pod, "MODIFIED")
 
-    def _see_running(self, pod, process, asked):
-        code = process.poll()
-        if code is not None:
+    def _see_running(self, pod, process):
+        if terminated := process.terminated():
             del self.processes[pod["metadata"]["uid"]]
-            log = self.folder / f"{pod['metadata']['name']}.log"
-            last = log.read_bytes()[-MOST_MESSAGE_BYTES:].decode(errors="replace")
-            self._end(pod, {"exitCode": code if code >= 0 else 128 - code,
-                            "reason": "Error" if code else "Completed",
-                            "message": last if code else ""})  # fmt: skip
+            self._end(pod, terminated)
         elif "deletionTimestamp" in pod["metadata"]:
-            grace = pod["metadata"]["deletionGracePeriodSeconds"]
-            if "at" not in asked:
-                asked["at"] = time.monotonic()
-                signal_group(process, signal.SIGTERM)
-            elif time.monotonic() - asked["at"] > grace:
-                signal_group(process, signal.SIGKILL)
+            process.stop(pod["metadata"]["deletionGracePeriodSeconds"])
 
     def _end(self, pod, terminated):
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
@@ -299,14 +252,7 @@ class Kubelet:
             for (kind, _, of_name), pod in self.cluster.objects.items():
                 running = self.processes.get(pod["metadata"].get("uid"))
                 if kind == "pods" and of_name == name and running:
-                    signal_group(running[0], signal.SIGKILL)
-
-
-def signal_group(process, number):
-    try:
-        os.killpg(process.pid, number)
-    except ProcessLookupError:
-        pass
+                    running.kill()
 
 
 class ApiServer:
@@ -318,7 +264,7 @@ class ApiServer:
         self.token = token
         self.asked = []  # what was, and the status of the answer
         self.refused = set()  # methods that get the status 503
-        self.forbids = False  # everything, as a server that has not read its roles yet
+        self.forbids = ()  # verbs, as a server that has not read its roles yet
         self.expire_by_status = False  # an expired watch: by the status, or by an event
         self._kubelet = kubelet
         self.kubelet = None
@@ -400,7 +346,7 @@ class ApiServer:
                 raise Refusal(404, "NotFound", "the server could not find the requested resource")
             verb = VERBS.get(method) or (
                 "get" if place[3] else "watch" if query.get("watch") else "list")
-            if self.forbids or verb not in RIGHTS[place[2]]:
+            if verb in self.forbids or verb not in RIGHTS[place[2]]:
                 raise Refusal(403, "Forbidden", f"cannot {verb} {place[2]}")
             labels = [part.split("=") for part in query.get("labelSelector", "").split(",") if part]
             if verb == "watch":
@@ -527,7 +473,7 @@ def commands(api):
         "token": lambda token="": setattr(api, "token", token),
         "refuse": lambda *methods: api.refused.update(methods),
         "accept": lambda: api.refused.clear(),
-        "forbid": lambda: setattr(api, "forbids", True),
+        "forbid": lambda *verbs: setattr(api, "forbids", verbs),
         "kill": lambda name: api.kubelet.kill(name),
         "status": set_status,
         "remove": locked(remove),  # though it has finalizers

@@ -45,7 +45,7 @@ TEST_F(ApiServerTest, TakesARefusalForOneThatPassesWhenTheServerHasJustBegun) {
   const auto client = Client();
   Tell("away");
   EXPECT_TRUE(IsAway(client->Ask("GET", "pods").status()));
-  Tell("forbid");
+  Tell("forbid list");
   Tell("back");
   const Status refused = client->Ask("GET", "pods").status();
   EXPECT_TRUE(IsAway(refused)) << refused;
@@ -53,7 +53,7 @@ TEST_F(ApiServerTest, TakesARefusalForOneThatPassesWhenTheServerHasJustBegun) {
 }
 
 TEST_F(ApiServerTest, BelievesARefusalInTheEnd) {
-  Tell("forbid");
+  Tell("forbid list");
   EXPECT_TRUE(absl::IsPermissionDenied(Client()->Ask("GET", "pods").status()));
   options_.roles_known_after = std::chrono::milliseconds(0);
   const auto client = Client();
