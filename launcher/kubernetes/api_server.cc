@@ -136,7 +136,11 @@ ApiServer::ApiServer(std::string url, const ApiServerOptions& options, std::stri
       account_folder_(options.account_folder),
       namespace_(std::move(kube_namespace)),
       roles_known_after_(options.roles_known_after),
-      client_(std::move(client)) {}
+      client_(std::move(client)) {
+  if (options.has_been_away) {
+    roles_known_at_ = std::chrono::steady_clock::now() + roles_known_after_;
+  }
+}
 
 StatusOr<HttpAnswer> ApiServer::Do(HttpClientRequest request, const std::string& path) {
   request.url = absl::StrCat(url_, "/api/v1/namespaces/", namespace_, "/", path);

@@ -22,6 +22,7 @@ struct ApiServerOptions {
   // A server that was away refuses for a moment what nobody has forbidden (403): it answers before
   // it has read the roles. So such an answer counts as "not now" for so long after it was away.
   std::chrono::milliseconds roles_known_after{30'000};
+  bool has_been_away = false;  // just before the client is created
 };
 
 // Used by one thread.
@@ -46,6 +47,8 @@ class ApiServer {
   Status Watch(std::string_view path, const std::function<bool(std::string_view line)>& on_line);
 
   const std::string& kube_namespace() const { return namespace_; }
+  // So that refusals may be those of a server that has just begun.
+  bool has_been_away() const { return std::chrono::steady_clock::now() < roles_known_at_; }
 
  private:
   ApiServer(std::string url, const ApiServerOptions& options, std::string kube_namespace,

@@ -55,6 +55,7 @@ Status KubernetesLauncher::Open(const std::atomic<bool>& stop) {
   MILLRACE_RETURN_IF_ERROR(Insist([this] { return PutSettings(); }, stop));
   PodWatch::Options watch;
   watch.api = options_.api;
+  watch.api.has_been_away = api_->has_been_away();
   watch.job_id = names_.job_id();
   watch.on_change = options_.on_change;
   watch.say = options_.say;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,23 @@ TEST_F(LauncherTroubleTest, WaitsForAnApiServerThatIsAway) {
   }));
   EXPECT_THAT(said(), Contains(HasSubstr("does not answer")));
   EXPECT_LE(said().size(), 6u);  // each of these once
+}
+
+TEST_F(LauncherTroubleTest, BeginsWithAnApiServerThatBegins) {
+  Tell("away");
+  auto launcher = std::async(std::launch::async, [this] { return TryLauncher().status(); });
+  EXPECT_TRUE(WaitUntil([&] { return !said().empty(); }));
+  EXPECT_THAT(said(), ElementsAre(HasSubstr("; waiting for it")));
+  // It listens, and is not ready; then it answers, before it has read the roles.
+  Tell("refuse GET POST");
+  Tell("back");
+  EXPECT_TRUE(WaitUntil([&] { return CountAsked("configmaps/") > 0; }));
+  Tell("forbid list watch");
+  Tell("accept");
+  EXPECT_TRUE(WaitUntil([&] { return CountAsked("pods?labelSelector") > 1; }));
+  Tell("forbid");
+  const Status status = launcher.get();
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST_F(LauncherTroubleTest, ListsAgainWhenTheWatchHasExpired) {
