@@ -74,10 +74,14 @@ Status MemoryJob::Start() {
   return absl::OkStatus();
 }
 
+bool MemoryJob::HasRowsFor(const Worker& worker) {
+  return worker.next_row < worker.rows->size() && worker.task->WantsRows();
+}
+
 StatusOr<bool> MemoryJob::Advance(Worker& worker) {
   bool did = !worker.weights.empty();
   MILLRACE_RETURN_IF_ERROR(TakeWeights(worker));
-  while (worker.next_row < worker.rows->size() && worker.task->WantsRows()) {
+  while (HasRowsFor(worker)) {
     const MemoryRows::Record& record = (*worker.rows)[worker.next_row];
     const auto offset = static_cast<Offset>(worker.next_row++);
     MILLRACE_RETURN_IF_ERROR(
@@ -90,7 +94,8 @@ StatusOr<bool> MemoryJob::Advance(Worker& worker) {
   for (OutgoingRecord& record : out_) {
     if (record.topic == Topic::kGradients) gradients_.push_back(std::move(record));
   }
-  did = did || !out_.empty();
+  // (Shared weights that say that its rows are counted make room for others, and send nothing.)
+  did = did || !out_.empty() || HasRowsFor(worker);
   out_.clear();
   return did;
 }

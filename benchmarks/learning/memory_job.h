@@ -82,7 +82,8 @@ class MemoryJob {
   };
 
   Status Start();
-  // Returns whether it did anything.
+  static bool HasRowsFor(const Worker& worker);
+  // Returns whether it did anything, or can do something next.
   StatusOr<bool> Advance(Worker& worker);
   StatusOr<bool> AdvanceShard();
   Status TakeWeights(Worker& worker);
