@@ -126,9 +126,10 @@ FlagGroup TrainingGroup() {
            "1; 0 of a sequential job, whose weights would else depend on when rows came"},
           {"--batch-rows", "training.batch_rows",
            "One pass, and --update online: rows of a worker's batch; smaller ones follow a "
-           "changing stream better, larger ones are faster",
-           "32; in one pass it grows by a thirty-second of the rows so far: from 8 (network), or "
-           "from 1 up to half of CsvProducer --rows-per-turn, at most 128 (--update online)"},
+           "changing stream better, larger ones are faster. With --update online in one pass the "
+           "first have fewer: a thirty-second of the worker's rows so far",
+           "32; in one pass it grows so from 8 (network), or up to half of CsvProducer "
+           "--rows-per-turn, at most 128 (--update online)"},
           {"--update", "training.update.kind",
            "What a worker sends. online: what it has learnt row by row, with adaptive learning "
            "rates; the server adds the workers' changes up. gradient: a gradient, to which the "

@@ -235,15 +235,18 @@ void SetDefaultRounds(Training& training) {
   training.set_rounds_after_end(kRoundsOfGradients);
 }
 
-// As measured by benchmarks/learning: a network needs many steps, of which a short stream gives
-// few, and rounds of few rows are dear on a long one. (Of other models batches that grow are no
-// better: the steps of features that rows seldom have become too short.)
+// As measured by benchmarks/learning: the first rows change an online learner most, so its batches
+// begin with one of them, however many rows they are to have. A network needs many steps, of which
+// a short stream gives few, and rounds of few rows are dear on a long one. (Of other models batches
+// that grow are no better: the steps of features that rows seldom have become too short.)
 void SetDefaultBatches(Training& training) {
-  const bool is_network = training.model() == Training::NETWORK &&
-                          training.update().kind() == Training::Update::GRADIENT;
-  const bool is_given = training.has_batch_rows() || training.has_first_batch_rows();
-  if (is_given || training.schedule() != Training::ONE_PASS || !is_network) return;
-  training.set_first_batch_rows(kFirstRowsOfNetwork);
+  if (training.has_first_batch_rows() || training.schedule() != Training::ONE_PASS) return;
+  const Training::Update::Kind update = training.update().kind();
+  const bool is_given = training.has_batch_rows();
+  if (update == Training::Update::ONLINE && is_given) training.set_first_batch_rows(1);
+  const bool is_network =
+      training.model() == Training::NETWORK && update == Training::Update::GRADIENT;
+  if (is_network && !is_given) training.set_first_batch_rows(kFirstRowsOfNetwork);
 }
 
 void SetDefaults(Training& training) {

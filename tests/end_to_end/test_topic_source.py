@@ -114,7 +114,8 @@ class Rows(OnABroker):
         topic = self.topic()
         self.write(topic, ['{"x": 1, "late": "yes"}'] * 9)
         job = self.job(topic, features=NUMBERS,
-                       training=["--consistency", "eventual", "--batch-rows", "1000"]).start()
+                       training=["--consistency", "eventual", "--update", "gradient",
+                                 "--batch-rows", "1000"]).start()  # fmt: skip
         job.wait_for_rows(9)
         job.kill("producer")
         job.start("producer")

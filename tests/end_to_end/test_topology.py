@@ -133,7 +133,7 @@ class Modes(OnABroker):
 
         append([header])
         job = self.job(name=f"-{consistency[:7]}", data=data,
-                       training=["--consistency", consistency, "--batch-rows", "1000"],
+                       training=["--consistency", consistency, "--update", "gradient", "--batch-rows", "1000"],
                        features=[*topology.FEATURES, "--classes", "low,middle,high"],
                        producer=["--follow"], servers={"server0": [0], "server1": [1]}).start()
         victims = ["worker0", "server0", "producer", "worker1", "server1"]

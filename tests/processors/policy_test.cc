@@ -258,7 +258,7 @@ TEST(FirstBatchRows, IsOneWhereRowsAreLearntOneByOneUnlessTheirNumberIsGiven) {
   training.mutable_update()->set_kind(Training::Update::ONLINE);
   EXPECT_EQ(FirstBatchRows(training, 256), 1u);
   training.set_batch_rows(training.batch_rows());
-  EXPECT_EQ(FirstBatchRows(training, 256), 32u);
+  EXPECT_EQ(FirstBatchRows(training, 256), 32u) << "of a job that an older version began";
 }
 
 TEST(MostBatchRows, AreAsManyAsGivenOrWhereBatchesGrowHalfOfALongTurn) {

@@ -345,7 +345,34 @@ class LearnCsv(Folder):
 
     def test_on_a_buffer_each_row_is_learnt_from_as_in_one_pass(self):
         # (Those that are repeated after the last one were tested before.)
-        self.assertEqual(self.learn("--schedule", "buffer")["whole"], self.learn("--batch-rows", "32")["whole"])
+        fixed = self.folder / "fixed.config"
+        fixed.write_text("training { batch_rows: 32 first_batch_rows: 32 }")
+        self.assertEqual(self.learn("--schedule", "buffer")["whole"], self.learn("--config", fixed)["whole"])
+
+    def test_several_workers_send_gradients_of_buffers_that_hold_a_part_of_their_rows(self):
+        self.csv.write_text("a,b,c,y\n" + "".join(f"{','.join(map(str, x))},{y}\n" for y, x in self.rows * 10))
+        found = self.learn("--schedule", "buffer", "--update", "gradient", "--workers", "2")
+        self.assertEqual((found["whole"]["rows"], found["update"]), (5020, "GRADIENT"))
+        self.assertLess(found["last_fifth"]["log_loss"], .8 * found["last_fifth"]["prior_log_loss"])
+
+    def test_batches_of_an_online_learner_may_be_large_without_loss(self):
+        r = random.Random(5)
+        effects = [[r.gauss(0, 1.5) for _ in range(100)] for _ in range(3)]
+        with open(self.csv, "w", encoding="utf-8") as out:
+            out.write("a,b,c,y\n")
+            for _ in range(4000):
+                row = [r.randrange(100) for _ in effects]
+                out.write(f"{','.join(f'v{i}' for i in row)},"
+                          f"{int(r.random() < data_sets.chance(sum(each[i] for each, i in zip(effects, row))))}\n")
+        fixed = self.folder / "fixed.config"
+        fixed.write_text("training { batch_rows: 256 first_batch_rows: 256 }")
+        aucs = []
+        for words in (["--batch-rows", "1"], ["--batch-rows", "256"], ["--config", fixed]):
+            words += ["--numeric", "", "--categorical", "a,b,c", "--workers", "4"]
+            aucs.append(self.learn(*words)["whole"]["auc"])
+        self.assertLess(abs(aucs[0] - aucs[1]), .01)
+        # The first of four rounds of fixed batches is learnt by workers that know nothing of each other.
+        self.assertLess(aucs[2], aucs[0] - .02)
 
     def test_updates_in_16_bits_cost_an_online_learner_next_to_nothing(self):
         # As the flights: numbers, and columns of some dozen values that say more; four workers.

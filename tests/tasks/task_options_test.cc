@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "processors/policy.h"
+
 namespace millrace {
 namespace {
 
@@ -137,6 +139,22 @@ TEST(SetDefaults, BatchesOfANetworkBeginSmallInOnePassUnlessTheirNumberIsGiven) 
   EXPECT_EQ(
       first([](Training& t) { t.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE); }),
       0u);
+}
+
+TEST(SetDefaults, BatchesOfAnOnlineLearnerBeginWithOneRowHoweverManyAreGiven) {
+  const auto first = [](const std::function<void(Training&)>& change) {
+    Training training;
+    training.set_batch_rows(256);
+    change(training);
+    SetDefaults(training);
+    return FirstBatchRows(training, 256);
+  };
+  EXPECT_EQ(first([](Training&) {}), 1u);
+  EXPECT_EQ(first([](Training& t) { t.set_first_batch_rows(256); }), 256u);
+  EXPECT_EQ(first([](Training& t) { t.set_first_batch_rows(0); }), 256u);
+  EXPECT_EQ(first([](Training& t) { t.set_schedule(Training::BUFFER); }), 256u);
+  EXPECT_EQ(first([](Training& t) { t.mutable_update()->set_kind(Training::Update::GRADIENT); }),
+            256u);
 }
 
 TEST(SetDefaults, AJobThatHasBegunKeepsItsBatches) {
