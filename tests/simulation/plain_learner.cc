@@ -292,7 +292,8 @@ class PlainLearner {
         for (const auto& [other, y] : terms) {
           const Weight& weight = weights_.at(other)[c];
           const double average = (weight.now[5] + 0.001) / of_bias;
-          moved += RateOf(e, weight) * (other == key ? y * y : std::min(y * y, average));
+          const bool alike = other == key || other == terms.back().first;  // the bias
+          moved += RateOf(e, weight) * (alike ? y * y : 0.5 * std::min(y * y, average));
         }
         weights_.at(key)[c].way[e] += bend * moved;
       }
