@@ -147,7 +147,7 @@ TEST(JobWarnings, TellsWhatShareWasTrainedOnWhenMoreThanATenthWasReplacedInTheBu
   EXPECT_THAT(Kinds(WarningsOf(JobOf(BufferTraining(), 44'445, EndedAt(9'000, 100)))),
               ElementsAre("rows_untrained"));
   const auto warnings = WarningsOf(JobOf(BufferTraining(), 78'000, EndedAt(9'000, 100)));
-  ASSERT_THAT(Kinds(warnings), ElementsAre("rows_untrained"));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("rows_untrained", "few_steps"));
   EXPECT_EQ(warnings[0].text,
             "only 40,000 of 78,000 rows (51 %) were ever trained on: newer ones took their places "
             "in the sliding buffers");
@@ -276,6 +276,52 @@ TEST(JobWarnings, OfAJobOnBuffersTheStepsAreCountedAtItsEnd) {
   ASSERT_THAT(Kinds(warnings), ElementsAre("few_steps"));
   EXPECT_EQ(warnings[0].text, "only 49 optimizer steps were made");
   EXPECT_THAT(WarningsOf(JobOf(BufferTraining(), 16'000, EndedAt(2'000, 50))), IsEmpty());
+}
+
+TEST(JobWarnings, OfAJobOnBuffersTheStepsAreHeldAgainstThoseOfOnePass) {
+  // One pass has 128 rows in a step, so 200 steps and 201.
+  const auto job = [](uint64_t rows) {
+    MetricPoint ended = EndedAt(2'000, 50);
+    ended.mutable_server()->set_rows_trained(rows);
+    return JobOf(BufferTraining(), rows, ended);
+  };
+  EXPECT_THAT(WarningsOf(job(25'700)), IsEmpty());
+  const auto warnings = WarningsOf(job(25'728));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("few_steps"));
+  EXPECT_EQ(warnings[0].text,
+            "only 50 optimizer steps were made: of the 25,728 rows that came one pass makes 201");
+  EXPECT_THAT(warnings[0].remedy, HasSubstr("--schedule one-pass"));
+}
+
+TEST(JobWarnings, OfRowByRowLearningOnBuffersTellsAtTheEndThatTheWorkersSeldomHeardOfEachOther) {
+  Training training = BufferTraining();
+  training.mutable_update()->set_kind(Training::Update::ONLINE);
+  EXPECT_THAT(WarningsOf(JobOf(training, 16'000, ServerAt(2'000, 40))), IsEmpty());
+  EXPECT_THAT(WarningsOf(JobOf(training, 16'000, EndedAt(2'000, 50))), IsEmpty());
+  const auto warnings = WarningsOf(JobOf(training, 16'000, EndedAt(2'000, 49)));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("few_rounds"));
+  EXPECT_EQ(warnings[0].text, "the 4 workers shared what they had learnt only 49 times");
+  EXPECT_THAT(warnings[0].remedy, HasSubstr("--batch-rows"));
+  // Each worker hears of the others at each of its own updates.
+  training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
+  MetricPoint eventual = EndedAt(2'000, 49);
+  eventual.mutable_server()->set_shards(1);
+  EXPECT_THAT(Kinds(WarningsOf(JobOf(training, 16'000, eventual))), ElementsAre("few_rounds"));
+  training.set_batch_rows(1);
+  EXPECT_THAT(WarningsOf(JobOf(training, 16'000, EndedAt(2'000, 49))), IsEmpty());
+  training.set_batch_rows(32);
+  MetricPoint alone = EndedAt(2'000, 49);
+  alone.mutable_server()->mutable_workers()->DeleteSubrange(1, 3);
+  EXPECT_THAT(WarningsOf(JobOf(training, 16'000, alone)), IsEmpty());
+}
+
+TEST(JobWarnings, OfWeightChangesOnBuffersTellsAtTheEndThatThereWereFewAverages) {
+  Training training = BufferTraining();
+  training.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
+  EXPECT_THAT(WarningsOf(JobOf(training, 1'600, EndedAt(2'000, 5))), IsEmpty());
+  const auto warnings = WarningsOf(JobOf(training, 1'600, EndedAt(2'000, 4)));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("few_rounds"));
+  EXPECT_EQ(warnings[0].text, "the workers' weights were averaged only 4 times");
 }
 
 TEST(JobWarnings, WhatMakesTheModelUselessComesBeforeCountsOfEvents) {
