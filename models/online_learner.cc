@@ -12,12 +12,6 @@ namespace {
 using Race = OnlineRace;
 constexpr size_t kConstantRates = Race::kConstant.size();
 
-// How much of what two rows have on average in common counts, of a feature beside their own and the
-// bias. All of it leads their scores the same way, if columns say the same; it cancels out, if they
-// have nothing to do with each other. By half of it the changes of any number of workers add up to
-// twice the way at most, so that no error grows even where rows are all alike.
-constexpr float kRelated = 0.5f;
-
 constexpr size_t kLanes = OnlineLearner::kLanes;
 using Floats = Lanes<kLanes>;
 
@@ -84,12 +78,14 @@ void OnlineLearner::Score(std::span<const Term> terms, std::span<const float> pr
 
 void OnlineLearner::SetTerms(std::span<const Term> terms) {
   squares_.resize(terms.size());
+  alike_.resize(terms.size());
   roots_.resize(terms.size());
   common_.resize(terms.size());
   sum_of_squares_ = 0;
   for (size_t i = 0; i < terms.size(); ++i) {
     squares_[i] = terms[i].x * terms[i].x;
     sum_of_squares_ += squares_[i];
+    alike_[i] = terms[i].alike;
   }
 }
 
@@ -106,10 +102,9 @@ OnlineLearner::Rates OnlineLearner::AddCurvature(std::span<const Term> terms, si
   // By itself, so that roots and quotients are taken eight at a time.
   const float of_bias = 1.0f / Positive(roots_.back());
   for (size_t i = 0; i < terms.size(); ++i) {
-    common_[i] = kRelated * std::min(squares_[i], Positive(roots_[i]) * of_bias);
+    common_[i] = alike_[i] * std::min(squares_[i], Positive(roots_[i]) * of_bias);
     roots_[i] = 1.0f / std::sqrt(Positive(roots_[i]));
   }
-  common_.back() = squares_.back();
   float rooted_squares = 0;
   float common = 0;
   float rooted_common = 0;

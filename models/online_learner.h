@@ -86,7 +86,14 @@ class OnlineLearner {
   struct Term {
     float* block = nullptr;  // a working block
     float x = 0;
+    // How much of what two rows have of the feature leads their scores the same way: kCentred, where
+    // x is as often below 0 as above.
+    float alike = 1;
   };
+  // All of it does, if columns say the same, and it cancels out, if they have nothing to do with
+  // each other. By half of it the changes of any number of workers add up to twice the way at most
+  // (DampingOf), so that no error grows even where rows are all alike.
+  static constexpr float kCentred = 0.5f;
 
   // Takes the race as it stands: how much each racer counts from here on. To be called again when
   // it has changed.
@@ -141,6 +148,7 @@ class OnlineLearner {
   const size_t columns_;
   std::array<float, OnlineRace::kRacers> shares_{};  // they add up to 1
   std::vector<float> squares_;                       // terms: x^2
+  std::vector<float> alike_;                         // terms
   float sum_of_squares_ = 0;
   // Terms, of the column at hand: 1 / root of the curvature; and how much of x^2 another row has on
   // average.

@@ -73,7 +73,7 @@ class OnlineSoftmax::Copy {
     MILLRACE_CHECK(row.numeric.size() == model_.shape_.numeric);
     MILLRACE_CHECK(row.index.size() == row.value.size());
     terms_.clear();
-    for (size_t i = 0; i < numeric.size(); ++i) AddTerm(i, numeric[i]);
+    for (size_t i = 0; i < numeric.size(); ++i) AddTerm(i, numeric[i], OnlineLearner::kCentred);
     Numbers& hashed = model_.shape_.wide ? rows_ : dense_;
     for (const float value : row.value) AddTerm(NextOf(hashed), value);
     for (size_t i = 0; i < row.ids.size() && model_.shape_.ids; ++i) AddTerm(NextOf(rows_), 1.0f);
@@ -93,10 +93,10 @@ class OnlineSoftmax::Copy {
     }
   }
 
-  void AddTerm(size_t block, float x) {
+  void AddTerm(size_t block, float x, float alike = 1) {
     if (x == 0) return;
     x = std::clamp(x, -OnlineRace::kLargestFeature, OnlineRace::kLargestFeature);
-    terms_.push_back({values_.data() + block * working_block_, x});
+    terms_.push_back({values_.data() + block * working_block_, x, alike});
   }
 
   // The next number of those that the rows name.

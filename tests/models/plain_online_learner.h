@@ -168,10 +168,10 @@ class PlainOnlineLearner {
     return (e == 2 ? 0.06 : e == 3 ? 0.25 : 1.0) / root;
   }
 
-  // Of the square of a row's feature, half of what an average row has; of the bias all.
+  // Of the square of a row's feature, what an average row has; of a numeric column half of it.
   double InCommon(size_t k, uint32_t feature, double x) const {
     const double average = (Curvature(k, feature) + 0.001) / (Curvature(k, bias_) + 0.001);
-    return feature == bias_ ? 1 : std::min(x * x, average) / 2;
+    return std::min(x * x, average) / (feature < columns_.size() ? 2 : 1);
   }
 
   uint32_t bias_;

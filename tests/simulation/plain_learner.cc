@@ -292,8 +292,9 @@ class PlainLearner {
         for (const auto& [other, y] : terms) {
           const Weight& weight = weights_.at(other)[c];
           const double average = (weight.now[5] + 0.001) / of_bias;
-          const bool alike = other == key || other == terms.back().first;  // the bias
-          moved += RateOf(e, weight) * (alike ? y * y : 0.5 * std::min(y * y, average));
+          const bool is_number = !other.first && other.second < scenario_.numeric;
+          const double common = std::min(y * y, average) * (is_number ? 0.5 : 1);
+          moved += RateOf(e, weight) * (other == key ? y * y : common);
         }
         weights_.at(key)[c].way[e] += bend * moved;
       }
