@@ -2,6 +2,8 @@
 generated, and what of it is learnt. None is downloaded by itself; no row is left out.
 
 Generated sets have a fixed seed. What a package has in the order of its classes is shuffled by one.
+Another draw is of another seed: other rows of a generator, another order of rows that have none of their
+own. So it tells what of a difference is chance.
 """
 
 import csv
@@ -18,8 +20,8 @@ QUICK_ROWS = 2000
 
 @dataclasses.dataclass
 class DataSet:
-    """`make` gives the rows, each a list of cells: label, numeric, categorical columns, text. A cross
-    (A*B) of `categorical` is no column of the file. All that is not said here is a default."""
+    """`make` gives the rows of a draw, each a list of cells: label, numeric, categorical columns, text. A
+    cross (A*B) of `categorical` is no column of the file. All that is not said here is a default."""
 
     name: str
     about: str
@@ -30,7 +32,15 @@ class DataSet:
     regression: bool = False
     label: str = "label"
     file: str = ""  # that is there already, with other columns, too
+    in_order: bool = False  # rows are in an order that means something: there is one draw only
+    draw: int = 0
     path: str = ""  # of the CSV
+
+    def full_name(self):
+        return f"{self.name}-{self.draw}" if self.draw else self.name
+
+    def can_be_drawn_again(self):
+        return not self.file and not self.in_order
 
     def columns(self):
         names = [self.label, *self.numeric]
@@ -58,11 +68,11 @@ class DataSet:
 
 
 def scikit_learn(name):
-    def rows():
+    def rows(draw=0):
         from sklearn import datasets
         data = getattr(datasets, f"load_{name}")()
         order = list(range(len(data.target)))
-        random.Random(1).shuffle(order)
+        random.Random(1 + draw).shuffle(order)
         for i in order:
             label = float(data.target[i]) if name == "diabetes" else data.target_names[data.target[i]]
             yield [label, *(float(value) for value in data.data[i])]
@@ -71,34 +81,38 @@ def scikit_learn(name):
 
 
 def river(name):
-    def rows():
+    """The first draw is in the package's order."""
+
+    def rows(draw=0):
         from river import datasets
-        for x, y in getattr(datasets, name)():
-            yield [y, *x.values()]
+        found = [[y, *x.values()] for x, y in getattr(datasets, name)()]
+        if draw > 0:
+            random.Random(draw).shuffle(found)
+        yield from found
 
     return rows
 
 
 def stream(make, rows, columns=None):
-    """`make` gives a stream of River's generators."""
+    """`make` gives a stream of River's generators, by what is added to their seeds."""
 
-    def limited():
+    def limited(draw=0):
         from river.datasets import synth
-        for x, y in itertools.islice(iter(make(synth)), rows):
+        for x, y in itertools.islice(iter(make(synth, 1000 * draw)), rows):
             yield [y, *((x[name] for name in columns) if columns else x.values())]
 
     return limited
 
 
-def agrawal(synth):
-    return synth.ConceptDriftStream(stream=synth.Agrawal(classification_function=0, seed=42),
-                                    drift_stream=synth.Agrawal(classification_function=4, seed=43),
-                                    position=20_000, width=1000, seed=1)
+def agrawal(synth, seed):
+    return synth.ConceptDriftStream(stream=synth.Agrawal(classification_function=0, seed=seed + 42),
+                                    drift_stream=synth.Agrawal(classification_function=4, seed=seed + 43),
+                                    position=20_000, width=1000, seed=seed + 1)
 
 
-def sea(synth):
+def sea(synth, seed):
     return itertools.chain.from_iterable(
-        itertools.islice(iter(synth.SEA(variant=v, seed=42 + v, noise=.1)), 10_000)
+        itertools.islice(iter(synth.SEA(variant=v, seed=seed + 42 + v, noise=.1)), 10_000)
         for v in range(4))
 
 
@@ -109,26 +123,26 @@ def chance(logit):
     return 1 / (1 + math.exp(-max(-700.0, min(700.0, logit))))
 
 
-def noise(rows=20_000):
+def noise(draw=0, rows=20_000):
     """A fifth of the rows is positive, whatever their features."""
-    r = random.Random(3)
+    r = random.Random(3 + 1000 * draw)
     for _ in range(rows):
         yield [int(r.random() < .2), *(round(r.gauss(0, 1), 6) for _ in range(8)),
                *(f"v{r.randrange(20)}" for _ in range(3))]
 
 
-def heavy_tails(rows=20_000):
+def heavy_tails(draw=0, rows=20_000):
     """Columns whose largest value is some ten thousand times the median; two of them matter a little."""
-    r = random.Random(4)
+    r = random.Random(4 + 1000 * draw)
     for _ in range(rows):
         z = [r.gauss(0, 1) for _ in range(10)]
         yield [int(r.random() < chance(-2.3 + .25 * z[0] - .25 * z[1])),
                *(f"{math.exp(3 * value):.6g}" for value in z)]
 
 
-def scales(rows=20_000):
+def scales(draw=0, rows=20_000):
     """Columns from a millionth to a million, some far from zero, and outliers in three of them."""
-    r = random.Random(5)
+    r = random.Random(5 + 1000 * draw)
     weights = [1, -1, .5, .5, -.5, 0, 1, 0, -1, .7]
     offsets = [0, 3, 0, -10, 0, 0, 100, 0, 0, 5]
     for _ in range(rows):
@@ -144,10 +158,10 @@ def scales(rows=20_000):
 CLICK_VALUES = [10, 30, 100, 300, 1000, 3000, 10_000, 20_000]
 
 
-def clicks(rows=60_000):
+def clicks(draw=0, rows=60_000):
     """Advertisements: 3 % are clicked. Columns of 10 to 20,000 values, by Zipf's law; 30 % of the
     values matter, and of the pairs of two crosses."""
-    r = random.Random(7)
+    r = random.Random(7 + 1000 * draw)
     columns = []
     for values in CLICK_VALUES:
         cumulative = list(itertools.accumulate((k + 1) ** -1.1 for k in range(values)))
@@ -169,8 +183,8 @@ def clicks(rows=60_000):
         yield [int(r.random() < chance(logit + low)), *(f"v{column[i]}" for column in columns)]
 
 
-def friedman(synth):
-    return synth.Friedman(seed=42)
+def friedman(synth, seed):
+    return synth.Friedman(seed=seed + 42)
 
 
 def numbered(prefix, count):
@@ -205,11 +219,11 @@ def all_sets(data="", make_text=""):
         DataSet("sea", "River's generator, four functions, a tenth of the labels is wrong",
                 stream(sea, 40_000), numbered("x", 3)),
         DataSet("hyperplane", "River's generator, a plane that turns slowly",
-                stream(lambda synth: synth.Hyperplane(seed=42, n_features=10, n_drift_features=4,
-                                                      mag_change=.001, noise_percentage=.05), 40_000),
+                stream(lambda synth, seed: synth.Hyperplane(seed=seed + 42, n_features=10, n_drift_features=4,
+                                                            mag_change=.001, noise_percentage=.05), 40_000),
                 numbered("x", 10)),
         DataSet("led", "River's generator, 10 classes, 17 columns of 24 say nothing",
-                stream(lambda synth: synth.LED(seed=42, noise_percentage=.1, irrelevant_features=True),
+                stream(lambda synth, seed: synth.LED(seed=seed + 42, noise_percentage=.1, irrelevant_features=True),
                        20_000), numbered("x", 24)),
         DataSet("noise", noise.__doc__, noise, numbered("x", 8), numbered("c", 3)),
         DataSet("heavy-tails", heavy_tails.__doc__, heavy_tails, numbered("x", 10)),
@@ -222,7 +236,7 @@ def all_sets(data="", make_text=""):
         DataSet("friedman", "River's generator, regression, not linear", stream(friedman, 20_000),
                 numbered("x", 10), regression=True),
         DataSet("trump-approval", "River, regression, a slowly changing target", river("TrumpApproval"),
-                numbered("x", 6), regression=True),
+                numbered("x", 6), regression=True, in_order=True),
     ]
     if make_text:
         sets.append(DataSet("texts", "generated by benchmarks/text/make_text.cc, 6 classes",
@@ -240,9 +254,10 @@ def all_sets(data="", make_text=""):
 
 
 def generated_texts(make_text):
-    def rows(count=20_000):
+    def rows(draw=0, count=20_000):
         # To a pipe: the file would be read once and thrown away.
         command = [make_text, "--rows", str(count), "--csv", "/dev/stdout"]
+        command += ["--seed", str(1000 * draw)] if draw > 0 else []
         with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
             reader = csv.reader(process.stdout)
             header = next(reader)
@@ -257,7 +272,7 @@ def generated_texts(make_text):
 def rows_of(data_set):
     """Header and rows of what is to be written."""
     if not data_set.file:
-        return data_set.columns(), data_set.make()
+        return data_set.columns(), data_set.make(data_set.draw)
     return file_header(data_set), file_rows(data_set)
 
 
@@ -279,7 +294,7 @@ def file_rows(data_set):
 def write(data_set, folder, most_rows=None):
     """Writes the set's CSV, of `most_rows` rows at most; returns how many it has."""
     os.makedirs(folder, exist_ok=True)
-    data_set.path = os.path.join(folder, f"{data_set.name}.csv")
+    data_set.path = os.path.join(folder, f"{data_set.full_name()}.csv")
     header, rows = rows_of(data_set)
     count = 0
     with open(data_set.path + ".new", "w", newline="", encoding="utf-8") as file:

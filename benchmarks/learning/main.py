@@ -17,6 +17,7 @@ import threading
 import time
 
 import data_sets
+import draws
 import grid
 import promises
 import report
@@ -107,6 +108,7 @@ def parse(arguments):
     parser.add_argument("--peers", default="river,vw", help="names, separated by commas, or none")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--minutes", type=float, default=40)
+    parser.add_argument("--draws", type=int, default=8)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args(arguments)
@@ -127,25 +129,32 @@ class Comparison:
         self.runner = Runner()
         self.settings = grid.grid()[::QUICK_EVERY if options.quick else 1]
         self.results = {}
+        self.drawn = {}  # of a set, of each further draw: {(kind, name): result}
         self.deadline = time.monotonic() + 60 * options.minutes
 
     def prepare(self):
         """Writes the sets' files."""
-        folder = self.options.out / "data"
         for each in self.sets:
             began = time.monotonic()
-            rows = data_sets.write(each, folder, data_sets.QUICK_ROWS if self.options.quick else None)
-            (folder / f"{each.name}.json").write_text(json.dumps(each.described()), encoding="utf-8")
+            rows = self.write_set(each)
             self.results[each.name] = {"rows": rows, "about": each.about, "defaults": {}, "grid": {},
                                        "peers": {}}
             print(f"learning: {each.name}: {rows:,} rows, {time.monotonic() - began:.1f} s", file=sys.stderr)
+
+    def write_set(self, each):
+        folder = self.options.out / "data"
+        rows = data_sets.write(each, folder, data_sets.QUICK_ROWS if self.options.quick else None)
+        self.description(each).write_text(json.dumps(each.described()), encoding="utf-8")
+        return rows
+
+    def description(self, each):
+        return self.options.out / "data" / f"{each.full_name()}.json"
 
     def first_jobs(self):
         """The defaults and the peers: (kind, set, name, words)."""
         for each in sorted(self.sets, key=lambda each: -self.results[each.name]["rows"]):
             for peer in ["prior", *self.options.peers]:
-                description = self.options.out / "data" / f"{each.name}.json"
-                yield "peers", each, peer, [sys.executable, "-B", HERE / "peers.py", peer, description]
+                yield "peers", each, peer, self.ask(each, peer)
             for setting in grid.DEFAULTS:
                 yield "defaults", each, setting.name, self.learn(each, setting)
 
@@ -158,8 +167,35 @@ class Comparison:
                     continue
                 yield "grid", each, setting.name, self.learn(each, setting)
 
+    def draw_jobs(self):
+        """Of sets that break a promise: what is compared, on further draws."""
+        settings = {setting.name: setting for setting in (*grid.DEFAULTS, *self.settings)}
+        count = min(2, self.options.draws) if self.options.quick else self.options.draws
+        for each in self.sets:
+            found = promises.broken(self.results[each.name])
+            if not found or not each.can_be_drawn_again():
+                continue
+            self.drawn[each.name] = [{} for _ in range(count)]
+            for draw in range(1, count + 1):
+                other = dataclasses.replace(each, draw=draw)
+                self.write_set(other)
+                for kind, name in draws.needed(found):
+                    if kind == "peers" and name not in self.options.peers:
+                        continue
+                    words = self.ask(other, name) if kind == "peers" else self.learn(other, settings[name])
+                    yield kind, other, name, words
+
     def learn(self, each, setting):
         return [self.options.learn_csv, *each.flags(), *setting.words()]
+
+    def ask(self, each, peer):
+        return [sys.executable, "-B", HERE / "peers.py", peer, self.description(each)]
+
+    def keep(self, kind, each, name, result):
+        if each.draw:
+            self.drawn[each.name][each.draw - 1][kind, name] = result
+        else:
+            self.results[each.name][kind][name] = result
 
     def run_all(self, name, jobs, may_be_late=False):
         jobs = list(jobs)
@@ -171,13 +207,13 @@ class Comparison:
             result = {"error": "left out: --minutes were over"} if late else self.runner.run(words, LIMITS_S[kind])
             if promises.is_result(result) and kind != "peers":
                 result["flags"] = [str(word) for word in words[1 + len(each.flags()):]]
-            progress.step(f"{each.name}, {name}")
-            return kind, each.name, name, result
+            progress.step(f"{each.full_name()}, {name}")
+            return kind, each, name, result
 
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             try:
-                for kind, each, name, result in pool.map(one, jobs):
-                    self.results[each][kind][name] = result
+                for done in pool.map(one, jobs):
+                    self.keep(*done)
             except BaseException:
                 self.runner.stop()
                 pool.shutdown(cancel_futures=True)
@@ -194,12 +230,17 @@ class Comparison:
         return lines
 
     def write(self, seconds, done=True):
-        for results in self.results.values():
+        for name, results in self.results.items():
             results["broken"] = promises.broken(results)
+            judged = [draws.verdict(each, self.drawn.get(name, [])) for each in results["broken"]]
+            results["judged"] = [verdict for verdict in judged if verdict is not None]
+            settled = [verdict.broken for verdict in results["judged"] if verdict.word != draws.BROKEN]
+            results["broken"] = [each for each in results["broken"] if each not in settled]
         self.options.out.mkdir(parents=True, exist_ok=True)
         text = report.page(self.results, self.about(seconds, done))
         (self.options.out / "report.md").write_text(text, encoding="utf-8")
-        plain = {name: {**results, "broken": [dataclasses.asdict(each) for each in results["broken"]]}
+        plain = {name: {**results, **{key: [dataclasses.asdict(each) for each in results[key]]
+                                      for key in ("broken", "judged")}}
                  for name, results in self.results.items()}
         (self.options.out / "report.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
         return text
@@ -219,6 +260,7 @@ def main(arguments=None):
     # Whoever has no time for the grid has this.
     comparison.write(time.monotonic() - began, done=False)
     comparison.run_all("grid", comparison.grid_jobs(), may_be_late=True)
+    comparison.run_all("further draws", comparison.draw_jobs())
     text = comparison.write(time.monotonic() - began)
     begin = text.index("## Broken promises")
     print(text[begin:text.index("## The sets")].strip())

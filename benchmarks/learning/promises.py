@@ -31,6 +31,11 @@ class Broken:
     promise: str
     part: str
     detail: str
+    ours: str  # the setting that breaks it
+    measure: str | None = None  # that is too low; None: the loss is too high
+    kind: str = "defaults"  # what it is held against: a setting, or "grid" or "peers"
+    others: tuple = ()  # their names
+    allowed: float = 0  # by how much it may be worse
 
 
 def measures(part):
@@ -48,12 +53,17 @@ def prior_loss(part):
     return part["prior_rmse"] if "rmse" in part else part["prior_log_loss"]
 
 
-def slack(part):
-    return RMSE_SLACK * part["prior_rmse"] if "rmse" in part else PRIOR_SLACK
+def unit(part):
+    """In which a slack of the loss counts."""
+    return part["prior_rmse"] if "rmse" in part else 1
+
+
+def slack_of(part):
+    return RMSE_SLACK if "rmse" in part else PRIOR_SLACK
 
 
 def margin(part):
-    return LEARNT * part["prior_rmse"] if "rmse" in part else LEARNT
+    return LEARNT * unit(part)
 
 
 def is_result(result):
@@ -93,17 +103,19 @@ def check_prior(results, part):
         ours = results["defaults"].get(name)
         if not tells(ours, part):
             continue
-        figure, bound = loss(ours[part]), prior_loss(ours[part]) + slack(ours[part])
+        slack = slack_of(ours[part])
+        figure, bound = loss(ours[part]), prior_loss(ours[part]) + slack * unit(ours[part])
         if not figure <= bound:
-            yield Broken("at most the prior", part, f"{name}: {figure:.4f}, the prior and slack {bound:.4f}")
+            yield Broken("at most the prior", part, f"{name}: {figure:.4f}, the prior and slack {bound:.4f}",
+                         name, allowed=slack)
         peers = [peer for peer in PEERS if beats_prior(results["peers"].get(peer), part)]
         if peers and not beats_prior(ours, part):
             yield Broken("below the prior where a peer is", part,
                          f"{name}: {figure:.4f}, the prior {prior_loss(ours[part]):.4f}, "
-                         f"below it: {', '.join(peers)}")
+                         f"below it: {', '.join(peers)}", name)
 
 
-def check_against(results, part, promise, others, allowed):
+def check_against(results, part, promise, kind, others, allowed):
     if not something_can_be_learnt(results, part):
         return
     for setting in HELD_AGAINST_OTHERS:
@@ -114,7 +126,8 @@ def check_against(results, part, promise, others, allowed):
             name, value = best(others, part, measure)
             figure = ours[part][measure]
             if value is not None and (figure is None or figure < value - allowed):
-                yield Broken(promise, part, f"{setting}: {measure} {told(figure)}, {name} {value:.4f}")
+                yield Broken(promise, part, f"{setting}: {measure} {told(figure)}, {name} {value:.4f}", setting,
+                             measure, kind, PEERS if kind == "peers" else (name,), allowed)
 
 
 def told(figure):
@@ -131,7 +144,8 @@ def check_workers(results, part, promise, worse, better):
     for measure in measures(many[part]):
         figure, value = few[part][measure], many[part][measure]
         if figure < value - QUALITY_SLACK - EQUAL:
-            yield Broken(promise, part, f"{worse}: {measure} {figure:.4f}, {better} {value:.4f}")
+            yield Broken(promise, part, f"{worse}: {measure} {figure:.4f}, {better} {value:.4f}", worse, measure,
+                         "defaults", (better,), QUALITY_SLACK + EQUAL)
 
 
 def broken(results):
@@ -140,10 +154,10 @@ def broken(results):
     found = []
     for part in PARTS:
         found += check_prior(results, part)
-        found += check_against(results, part, "within .01 of the grid's best", results["grid"],
+        found += check_against(results, part, "within .01 of the grid's best", "grid", results["grid"],
                                QUALITY_SLACK + EQUAL)
         peers = {peer: results["peers"].get(peer) for peer in PEERS}
-        found += check_against(results, part, "not below a peer", peers, EQUAL)
+        found += check_against(results, part, "not below a peer", "peers", peers, EQUAL)
         for setting in (grid.AS_STARTED, grid.FOUR):
             found += check_workers(results, part, "four workers within .01 of one", setting, grid.ONE)
         for setting in (grid.AS_STARTED, grid.FOUR_BY_256):

@@ -1,5 +1,6 @@
 """The report of a comparison, as a page (Markdown)."""
 
+import draws
 import grid
 import promises
 
@@ -63,6 +64,20 @@ def section_of_broken(all_results):
         yield f"| {name} | {each.promise} | {each.part.replace('_', ' ')} | {each.detail} |"
 
 
+def section_of_draws(all_results):
+    """What the first draw broke, on further draws."""
+    rows = [(name, each) for name, results in all_results.items() for each in results.get("judged", [])]
+    if not rows:
+        yield "No set that breaks a promise was drawn again."
+        return
+    yield "| set | promise | rows | the first draw | the others | so it is |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for name, each in rows:
+        broken = each.broken
+        yield (f"| {name} | {broken.promise} | {broken.part.replace('_', ' ')} | {broken.detail} | {each.told()} | "
+               f"{each.word} |")
+
+
 def section_of_errors(all_results):
     """What has no figures, and why: of settings that fail in the same way, how many."""
     for name, results in all_results.items():
@@ -92,10 +107,15 @@ def page(all_results, about):
         f"They hold for `{grid.AS_STARTED}`, what a user gets who sets nothing (four workers, batches that grow), and",
         "for the setting that they name, or one worker.",
         f"A last fifth of fewer than {promises.FEWEST_ROWS:,} rows is not judged, nor is quality where no learner",
-        f"beats the prior by {promises.LEARNT} (RMSE: {promises.LEARNT:.1%}).", "",
+        f"beats the prior by {promises.LEARNT} (RMSE: {promises.LEARNT:.1%}).",
+        "",
+        "A generated set is one draw of many, and so is the order of rows that have none of their own. Where",
+        "the first draw breaks a promise, others decide: it is broken if it is missed in their mean by more than",
+        f"{draws.SURE} standard errors of that mean, each draw compared with itself.", "",
         "## All rows", "", *table(all_results, "whole"), "",
         "## The last fifth", "", *table(all_results, "last_fifth"), "",
         "## Broken promises", "", *section_of_broken(all_results), "",
+        "## Drawn again", "", *section_of_draws(all_results), "",
     ]
     errors = list(section_of_errors(all_results))
     if errors:

@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "learning"))
 
 import data_sets  # noqa: E402
+import draws  # noqa: E402
 import figures  # noqa: E402
 import grid  # noqa: E402
 import main  # noqa: E402
@@ -169,6 +170,59 @@ class Promises(unittest.TestCase):
         self.assertIn("2 more: learn_csv: no such model", page)
 
 
+class Draws(unittest.TestCase):
+    """Of a set whose first draw breaks a promise."""
+
+    def verdict(self, missed, promise="not below a peer", **first):
+        found = next(each for each in promises.broken(results(**first)) if each.promise == promise)
+        made = []
+        for each in missed:
+            given = {("defaults", found.ours): classes(auc=.8, log_loss=.6 + each, prior=.6)}
+            given.update({(found.kind, name): classes(auc=.8 + each) for name in found.others[:1]})
+            made.append(given)
+        return draws.verdict(found, made)
+
+    def test_what_all_draws_miss_is_broken(self):
+        found = self.verdict([.004, .005, .006], river=classes(auc=.81))
+        self.assertEqual((found.word, found.draws), (draws.BROKEN, 3))
+        self.assertAlmostEqual(found.mean, .005 - promises.EQUAL)
+        self.assertAlmostEqual(found.error, .001 / math.sqrt(3))
+
+    def test_what_some_miss_by_as_much_as_others_keep_it_is_chance(self):
+        self.assertEqual(self.verdict([.02, -.01, .001], river=classes(auc=.81)).word, draws.CHANCE)
+
+    def test_what_the_mean_keeps_is_kept(self):
+        self.assertEqual(self.verdict([-.004, .0005, .0005], river=classes(auc=.81)).word, draws.KEPT)
+
+    def test_a_loss_is_held_against_the_prior_of_its_own_draw(self):
+        beyond = {"promise": "at most the prior", "ours": classes(log_loss=.61)}
+        self.assertEqual(self.verdict([.006, .0061, .0062], **beyond).word, draws.BROKEN)
+        self.assertEqual(self.verdict([.001, .002, .003], **beyond).word, draws.KEPT)
+
+    def test_the_better_peer_counts_and_one_draw_tells_nothing(self):
+        found = next(iter(promises.broken(results(river=classes(auc=.81)))))
+        self.assertEqual(draws.needed([found]), [("defaults", "as started"), ("peers", "river"), ("peers", "vw")])
+        one = {("defaults", "as started"): classes(), ("peers", "river"): {"error": "late"},
+               ("peers", "vw"): classes(auc=.9)}
+        self.assertAlmostEqual(draws.verdict(found, [one, one]).mean, .1 - promises.EQUAL)
+        self.assertIsNone(draws.verdict(found, [one]))
+
+    def test_workers_are_held_against_workers_and_a_grid_against_its_best(self):
+        found = promises.broken(results(**{"4_workers_by_256": classes(auc=.78)}))
+        self.assertEqual(draws.needed(found), [("defaults", "4 workers by 1"), ("defaults", "4 workers by 256")])
+        found = promises.broken(results(tuned=classes(auc=.82)))
+        self.assertEqual(draws.needed(found), [("defaults", "1 worker"), ("defaults", "as started"),
+                                               ("grid", "tuned")])
+
+    def test_the_report_tells_what_the_first_draw_broke(self):
+        found = results(river=classes(auc=.81))
+        verdict = self.verdict([.02, -.01, .001], river=classes(auc=.81))
+        page = report.page({"iris": {**found, "broken": [], "judged": [verdict]}}, [])
+        self.assertIn("as started: auc 0.8000, river 0.8100 | missed by +0.0032 ± 0.0088 in the mean of 3 other draws "
+                      "| not more than chance |", page)
+        self.assertIn("None: every promise is kept", page)
+
+
 class Grid(unittest.TestCase):
     def test_it_has_at_least_forty_settings_of_every_kind_of_update(self):
         settings = grid.grid()
@@ -185,6 +239,14 @@ class Sets(Folder):
     def test_generated_sets_are_the_same_each_time(self):
         for make in (data_sets.noise, data_sets.heavy_tails, data_sets.scales, data_sets.clicks):
             self.assertEqual(list(make(rows=50)), list(make(rows=50)))
+            self.assertNotEqual(list(make(rows=50)), list(make(draw=1, rows=50)))
+
+    def test_a_draw_has_a_file_of_its_own_and_what_is_in_order_has_one(self):
+        made = data_sets.DataSet("made", "", lambda draw: [[0, draw]], ["a"], draw=2)
+        self.assertEqual(data_sets.write(made, self.folder), 1)
+        self.assertEqual((self.folder / "made-2.csv").read_text(), "label,a\n0,2\n")
+        alone = {each.name for each in data_sets.all_sets(make_text="make_text") if not each.can_be_drawn_again()}
+        self.assertEqual(alone, {"trump-approval"})
 
     def test_a_fifth_of_the_noise_is_positive_and_three_percent_of_clicks(self):
         self.assertAlmostEqual(sum(row[0] for row in data_sets.noise()) / 20_000, .2, delta=.01)
