@@ -86,8 +86,8 @@ class OnlineLearner {
   struct Term {
     float* block = nullptr;  // a working block
     float x = 0;
-    // How much of what two rows have of the feature leads their scores the same way: kCentred, where
-    // x is as often below 0 as above.
+    // How much of what two rows have of the feature leads their scores the same way: kCentred,
+    // where x is as often below 0 as above.
     float alike = 1;
   };
   // All of it does, if columns say the same, and it cancels out, if they have nothing to do with
