@@ -170,10 +170,7 @@ class Leases(OnABroker):
             lambda counted: all(now > then for now, then in zip(counted, before, strict=True)))
         # Without a master nobody gets further rows; the next one goes on.
         job.kill("master")
-        command = job.commands["master"]
-        rate = command.index("--rate")
-        del command[rate:rate + 2]
-        job.start("master")
+        job.start_without_a_rate()
         self.assert_each_row_counted_once(job, 6000)
 
     def test_leave_no_record_behind_the_last_row_unread(self):
@@ -306,9 +303,7 @@ class Refused(OnABroker):
         job.start("static")
         self.assertEqual(job.wait("static"), 1)
         self.assertIn("was begun with --sharding dynamic, which cannot be changed", job.log("static"))
-        rate = command.index("--rate")
-        del command[rate:rate + 2]
-        job.start("master")
+        job.start_without_a_rate()
         self.assert_each_row_counted_once(job, 3000)
 
     def test_is_what_leases_do_not_go_together_with(self):
