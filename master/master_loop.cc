@@ -64,6 +64,7 @@ class Master {
   Status RunWithOneClient();
   Status Begin();
   Status CheckWhereItRuns();
+  void TellWhatRunsAlready() const;
   Status ServeTasks();
   Status ReadControl();
   bool IsTickDue() const;
@@ -180,9 +181,6 @@ Status Master::CheckWhereItRuns() {
   MILLRACE_ASSIGN_OR_RETURN(const MasterProcessor master,
                             MasterProcessor::Restore(config_.epoch(), plan));
   MILLRACE_ASSIGN_OR_RETURN(seen_, launcher_.Look());
-  const auto running =
-      std::ranges::count_if(seen_, [](const ProcessReport& report) { return !report.has_end(); });
-  if (running > 0) spdlog::info("{} of the job's processes run already", running);
   const std::vector<ProcessState> processes = master.processes();
   bool some_may_run = false;
   bool some_ran = false;
@@ -215,8 +213,16 @@ Status Master::CheckWhereItRuns() {
       "for good, with --run-dir-is-lost"));
 }
 
+// When all earlier masters are fenced: who reads this line knows that this one is the master.
+void Master::TellWhatRunsAlready() const {
+  const auto running =
+      std::ranges::count_if(seen_, [](const ProcessReport& report) { return !report.has_end(); });
+  if (running > 0) spdlog::info("{} of the job's processes run already", running);
+}
+
 Status Master::RunWithOneClient() {
   MILLRACE_RETURN_IF_ERROR(Begin());
+  if (restarts_ == 0) TellWhatRunsAlready();
   if (processor_->phase() == MasterState::ENDED) {
     spdlog::info(
         "the job {} has ended; nothing is started. To train again, give another --job and "
