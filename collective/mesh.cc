@@ -19,6 +19,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <stop_token>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -128,18 +129,6 @@ class Mesh::Connections final : public gloo::Context {
 // Gloo waits until a timeout, which breaks the connections, or until another thread interrupts it.
 class Mesh::Ticker {
  public:
-  Ticker() : thread_(&Ticker::Run, this) {}
-  ~Ticker() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_ending_ = true;
-    }
-    changed_.notify_one();
-    thread_.join();
-  }
-  Ticker(const Ticker&) = delete;
-  Ticker& operator=(const Ticker&) = delete;
-
   // The buffer that is awaited from now on; null: none. It lives until the next call.
   void Await(gloo::transport::UnboundBuffer* buffer) {
     const std::lock_guard lock(mutex_);
@@ -147,10 +136,9 @@ class Mesh::Ticker {
   }
 
  private:
-  void Run() {
+  void Run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    while (!is_ending_) {
-      changed_.wait_for(lock, kTick);
+    while (!changed_.wait_for(lock, stop, kTick, [&stop] { return stop.stop_requested(); })) {
       if (awaited_ == nullptr) continue;
       awaited_->abortWaitRecv();
       awaited_->abortWaitSend();
@@ -158,10 +146,10 @@ class Mesh::Ticker {
   }
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   gloo::transport::UnboundBuffer* awaited_ = nullptr;
-  bool is_ending_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  // Last: it uses the others.
+  std::jthread thread_{[this](const std::stop_token& stop) { Run(stop); }};
 };
 
 struct Transfers::Begun {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -194,17 +195,7 @@ bool HasShownCertificate(MHD_Connection* connection) {
 // Thread-safe.
 class HttpServer::Waiting {
  public:
-  explicit Waiting(std::chrono::seconds limit) : limit_(limit), thread_([this] { Run(); }) {}
-  ~Waiting() {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
+  explicit Waiting(std::chrono::seconds limit) : limit_(limit) {}
 
   // A request is waited for on the connection with this socket, from now on.
   void Begin(int fd) {
@@ -218,10 +209,10 @@ class HttpServer::Waiting {
   }
 
  private:
-  void Run() {
+  void Run(const std::stop_token& stop) {
     constexpr std::chrono::milliseconds kLook(200);
     std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kLook, [this] { return ending_; })) {
+    while (!changed_.wait_for(lock, stop, kLook, [&stop] { return stop.stop_requested(); })) {
       const Now::time_point now = Now::now();
       for (const auto& [fd, since] : since_) {
         if (now - since > limit_) (void)shutdown(fd, SHUT_RDWR);
@@ -231,10 +222,10 @@ class HttpServer::Waiting {
 
   const std::chrono::seconds limit_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::map<int, Now::time_point> since_;  // guarded by mutex_
-  bool ending_ = false;                   // guarded by mutex_
-  std::thread thread_;                    // last: it uses all of the above
+  // Last: it uses the others.
+  std::jthread thread_{[this](const std::stop_token& stop) { Run(stop); }};
 };
 
 // What the library calls. (It knows functions and pointers only.)

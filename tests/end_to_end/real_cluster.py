@@ -69,42 +69,29 @@ class Client:
         return self.ask(method, f"/api/v1/namespaces/{NAMESPACE}/pods{path}", body, kind)
 
 
-class Kubelet:
+class Kubelet(pod_process.PodRunner):
     """Of the one node of the cluster. What the API server has not heard yet it is told when it is back."""
 
     def __init__(self, client, folder):
+        super().__init__(folder)
         self._client = client
-        self._folder = pathlib.Path(folder)
         self._lock = threading.Lock()
-        self._processes = {}  # by uid, of pods that are there
-        self._names = {}  # of their pods
-        self._is_ending = False
+        self._names = {}  # of the pods of the processes
         self.errors = []
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def start(self):
-        self._thread.start()
-        return self
-
-    def stop(self):
-        self._is_ending = True
-        self._thread.join()
-        for process in self._processes.values():
-            process.end()
 
     def kill(self, name):
         """SIGKILL to the container of a pod, if it runs."""
         with self._lock:
-            for uid, process in self._processes.items():
+            for uid, process in self.processes.items():
                 if self._names[uid] == name:
                     process.kill()
 
     def _run(self):
-        while not self._is_ending:
+        while not self.is_ending:
             try:
                 pods = self._client.pods()["items"]
                 with self._lock:
-                    self._forget(pods)
+                    self.forget({pod["metadata"]["uid"] for pod in pods})
                 for pod in pods:
                     self._see(pod)
             except ConnectionError:
@@ -114,14 +101,9 @@ class Kubelet:
                     self.errors.append(str(error))
             time.sleep(KUBELET_EVERY_S)
 
-    def _forget(self, pods):
-        present = {pod["metadata"]["uid"] for pod in pods}
-        for uid in self._processes.keys() - present:  # who deleted it has vouched for its end
-            self._processes.pop(uid).end()
-
     def _see(self, pod):
         metadata, spec = pod["metadata"], pod["spec"]
-        process = self._processes.get(metadata["uid"])
+        process = self.processes.get(metadata["uid"])
         is_over = pod["status"]["phase"] in ("Succeeded", "Failed")
         is_deleted = "deletionTimestamp" in metadata
         if process:
@@ -153,7 +135,7 @@ class Kubelet:
         with self._lock:
             self._names[uid] = pod["metadata"]["name"]
             try:
-                self._processes[uid] = pod_process.PodProcess(pod, self._folder, self._secret)
+                self.processes[uid] = pod_process.PodProcess(pod, self.folder, self._secret)
             except OSError as error:
                 if isinstance(error, ConnectionError):
                     raise

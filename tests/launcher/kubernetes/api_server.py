@@ -168,25 +168,12 @@ def check_pod(spec):
         raise Refusal(422, "Invalid", "spec.volumes: Duplicate value")
 
 
-class Kubelet:
+class Kubelet(pod_process.PodRunner):
     """Binds pods to its node, and runs their first containers as processes of this machine."""
 
     def __init__(self, cluster, folder):
+        super().__init__(folder)
         self.cluster = cluster
-        self.folder = pathlib.Path(folder)
-        self.processes = {}  # by uid; what has ended is taken out
-        self.is_ending = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def start(self):
-        self._thread.start()
-        return self
-
-    def stop(self):
-        self.is_ending = True
-        self._thread.join()
-        for process in self.processes.values():
-            process.end()
 
     def _run(self):
         while not self.is_ending:
@@ -194,9 +181,7 @@ class Kubelet:
                 for (kind, _, _), pod in list(self.cluster.objects.items()):
                     if kind == "pods":
                         self._see(pod)
-                present = {pod["metadata"]["uid"] for pod in self.cluster.objects.values()}
-                for uid in self.processes.keys() - present:  # who deleted it has vouched for its end
-                    self.processes.pop(uid).end()
+                self.forget({pod["metadata"]["uid"] for pod in self.cluster.objects.values()})
                 self.cluster.changed.wait(KUBELET_EVERY_S)
 
     def _see(self, pod):

@@ -1,9 +1,10 @@
-"""The first container of a pod as a process of this machine, as the kubelets of the tests run it."""
+"""The first container of a pod as a process of this machine, and what the kubelets of the tests have in common."""
 
 import os
 import pathlib
 import signal
 import subprocess
+import threading
 import time
 
 MOST_MESSAGE_BYTES = 2048
@@ -89,3 +90,28 @@ class PodProcess:
     def end(self):
         self.kill()
         self._process.wait()
+
+
+class PodRunner:
+    """A thread that runs pods' processes. Who derives from it has _run(), which ends soon after is_ending."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.processes = {}  # by uid
+        self.is_ending = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self):
+        self._thread.start()
+        return self
+
+    def stop(self):
+        self.is_ending = True
+        self._thread.join()
+        for process in self.processes.values():
+            process.end()
+
+    def forget(self, present):
+        """Ends what runs for pods that are not there: who deleted a pod has vouched for its end."""
+        for uid in self.processes.keys() - present:
+            self.processes.pop(uid).end()
