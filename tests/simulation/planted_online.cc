@@ -21,7 +21,7 @@ class DividesByTheWeight final : public ServerHost {
 
 // Knows of the workers before it only, so that its change counts too much.
 using ForgetsWhoLearnsBesideIt = WithOtherOptions<[](WorkerId worker, WorkerOptions& options) {
-  options.workers = static_cast<uint32_t>(uint64_t{worker} + 1);
+  options.first_workers = static_cast<uint32_t>(uint64_t{worker} + 1);
 }>;
 
 // Forgets how many rows of each class an update brings.
