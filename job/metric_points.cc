@@ -39,10 +39,12 @@ StatusOr<MetricPoints> MetricPoints::TryToOpen(const JobConfig& config,
 StatusOr<size_t> MetricPoints::Poll(const Take& take) {
   constexpr size_t kPointsAtOnce = 1000;
   ConsumerHandler handler;
-  handler.on_record = take;
+  handler.on_record = [&](const ConsumedRecord& record) {
+    end_.Pass(record.offset);
+    return take(record);
+  };
   handler.on_end = [this](int32_t, Offset met) {
     end_.Meet(met, std::chrono::steady_clock::now());
-    is_read_ |= end_.is_reached();
   };
   handler.on_out_of_range = [this](int32_t) {
     is_read_ = true;
@@ -50,7 +52,7 @@ StatusOr<size_t> MetricPoints::Poll(const Take& take) {
   };
   MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kPointsAtOnce, handler));
   // They are nobody's state: those that are lost are not waited for.
-  is_read_ |= end_.is_overdue(std::chrono::steady_clock::now());
+  is_read_ |= end_.is_reached() || end_.is_overdue(std::chrono::steady_clock::now());
   return events;
 }
 

@@ -14,6 +14,10 @@ void KnownEnd::Meet(Offset end, Time now) {
   met_at_ = now;
 }
 
+void KnownEnd::Pass(Offset record) {
+  if (record + 1 >= offset_) met_ = std::max(met_.value_or(0), record + 1);
+}
+
 Status KnownEnd::Overdue(const std::string& topic, int32_t partition) const {
   return EndOfBefore(topic, partition, met_.value_or(0), offset_);
 }

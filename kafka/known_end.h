@@ -28,6 +28,9 @@ class KnownEnd {
   // A broker has said to the reader, which has read on since it was last told, that it stands at
   // the end.
   void Meet(Offset end, Time now);
+  // The reader has read the record at this offset. (It is never told of an end where records come
+  // faster than it reads them.)
+  void Pass(Offset record);
 
   // The earlier end, if one was met, is said from now on only.
   void Restart(Time now) { met_at_ = now; }

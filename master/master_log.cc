@@ -73,6 +73,7 @@ Status MasterLog::Poll(const TakeRecord& take) {
   ConsumerHandler handler;
   handler.on_record = [&](const ConsumedRecord& record) {
     take(record.offset, record.value);
+    end_.Pass(record.offset);
     return absl::OkStatus();
   };
   handler.on_end = [this](int32_t, Offset met) {

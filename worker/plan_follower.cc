@@ -36,25 +36,23 @@ Status PlanFollower::Begin(std::chrono::milliseconds timeout) {
 }
 
 StatusOr<bool> PlanFollower::Poll() {
+  const bool was_read = end_.is_reached();
   bool has_changed = false;
   ConsumerHandler handler;
   handler.on_record = [&](const ConsumedRecord& record) {
     hosts_.Take(record.key, record.value);
     if (wants_leases_) leases_.Take(record.key, record.value);
     has_changed |= record.key.starts_with(kPlanProcessKey);
+    end_.Pass(record.offset);
     return absl::OkStatus();
   };
-  handler.on_end = [&](int32_t, Offset met) {
-    const bool was_read = end_.is_reached();
-    end_.Meet(met, std::chrono::steady_clock::now());
-    has_changed |= end_.is_reached() && !was_read;
-  };
+  handler.on_end = [&](int32_t, Offset met) { end_.Meet(met, std::chrono::steady_clock::now()); };
   handler.on_out_of_range = [this](int32_t) {
     return absl::UnavailableError(topic_ + ": records were deleted while they were read");
   };
   MILLRACE_RETURN_IF_ERROR(consumer_->Poll(kPlanRecordsAtOnce, handler).status());
   MILLRACE_RETURN_IF_ERROR(CheckOverdueEnd(end_, *consumer_, topic_, 0));
-  return has_changed && end_.is_reached();
+  return end_.is_reached() && (has_changed || !was_read);
 }
 
 }  // namespace millrace

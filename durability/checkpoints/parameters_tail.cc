@@ -72,17 +72,15 @@ Status ParametersTail::CheckIncarnationOf(const OrderedByteMap& copy, const Offs
                                           Wakeup& wakeup, const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string copys, ReadIncarnation(copy));
   std::optional<Status> checked;
+  KnownEnd end(range.end);
   ConsumerHandler handler;
   handler.on_record = [&](const ConsumedRecord& record) {
     const bool is_first = !checked && CheckpointAssembler::Knows(record.key);
     if (is_first) checked = CheckIncarnation(copys, record.key, record.value);
+    end.Pass(record.offset);
     return absl::OkStatus();
   };
-  KnownEnd end(range.end);
-  handler.on_end = [&](int32_t, Offset met) {
-    end.Meet(met, std::chrono::steady_clock::now());
-    if (!checked && end.is_reached()) checked = CheckIncarnation(copys, "", "");
-  };
+  handler.on_end = [&](int32_t, Offset met) { end.Meet(met, std::chrono::steady_clock::now()); };
   handler.on_out_of_range = [](int32_t) {
     return absl::OutOfRangeError("was deleted and recreated while its first record was read");
   };
@@ -91,6 +89,7 @@ Status ParametersTail::CheckIncarnationOf(const OrderedByteMap& copy, const Offs
     MILLRACE_RETURN_IF_ERROR(CheckOverdueEnd(end, *consumer_, topic_, partition_));
     if (stop) return absl::CancelledError("stopped");
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(1, handler));
+    if (!checked && end.is_reached()) checked = CheckIncarnation(copys, "", "");
     if (events == 0 && !checked) wakeup.WaitFor(kPoll);
   }
   return *checked;
@@ -99,6 +98,7 @@ Status ParametersTail::CheckIncarnationOf(const OrderedByteMap& copy, const Offs
 StatusOr<size_t> ParametersTail::Poll(const Take& take) {
   ConsumerHandler handler;
   handler.on_record = [&](const ConsumedRecord& record) -> Status {
+    end_.Pass(record.offset);
     if (!CheckpointAssembler::Knows(record.key)) {
       spdlog::warn(
           "parameters, partition {}, offset {}: record skipped: its key is unknown, so it is not "

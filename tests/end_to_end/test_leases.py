@@ -162,16 +162,23 @@ class Leases(OnABroker):
         self.assertLess(hosted[1] + 3000, hosted[0], counted)
 
     def test_reach_a_process_that_takes_over_from_another(self):
-        job = self.job(["--rate", "300"], rows=6_000).start()
+        job = self.job(["--rate", "200"], rows=24_000).start()
         job.wait_for_counted(lambda counted: len(counted) == 4 and min(counted) > 0)
         job.kill_pid(job.running()["worker-0"][1])
+        other = job.run_dir / "logs" / "worker-1.log"
+        end = time.monotonic() + topology.PATIENCE
+        while not all(f"worker {worker}: joined" in other.read_text(errors="replace") for worker in (0, 2)):
+            self.assertLess(time.monotonic(), end, job.log("master"))
+            time.sleep(0.05)
+        # It is back, and gets through with its workers' rows while others come.
+        job.wait_for_hosts({"worker-0": [0, 2], "worker-1": [1, 3]})
         before = job.counted()
         job.wait_for_counted(
             lambda counted: all(now > then for now, then in zip(counted, before, strict=True)))
         # Without a master nobody gets further rows; the next one goes on.
         job.kill("master")
         job.start_without_a_rate()
-        self.assert_each_row_counted_once(job, 6000)
+        self.assert_each_row_counted_once(job, 24_000)
 
     def test_leave_no_record_behind_the_last_row_unread(self):
         folder = self.path / "behind"
@@ -196,7 +203,11 @@ class Leases(OnABroker):
 
 
 class Resizes(OnABroker):
-    """From four workers to eight, and to three, while the job trains, and everything is killed."""
+    """From four workers to eight, and to three, while the job trains, and everything is killed.
+
+    By the rate, rows come for minutes: on no machine are all of them leased before the last resize."""
+
+    RATE = ["--rate", "200"]
 
     def resize(self, job, workers):
         return subprocess.Popen(
@@ -230,10 +241,12 @@ class Resizes(OnABroker):
         job.wait_for_counted(
             lambda counted: all(now > then for now, then in zip(counted[:3], before, strict=False)))
         self.assertEqual(job.counted()[3:], before[3:])
+        job.kill("master")
+        job.start_without_a_rate()
         self.assert_each_row_counted_once(job, rows)
 
     def test_of_rounds_end_in_the_bytes_of_the_log_of_leases_and_resizes(self):
-        job = self.job(["--rate", "1500", "--lease-rows", "64"], rows=24_000,
+        job = self.job([*self.RATE, "--lease-rows", "64"], rows=24_000,
                        training=[*SEQUENTIAL, "--update", "gradient"]).start()
         self.grow_and_shrink(job, 24_000, ["server-0"])
         self.assertEqual(job.weights.read_bytes(), job.leased_reference())
@@ -244,7 +257,7 @@ class Resizes(OnABroker):
             ("eventual", [*EVENTUAL, "--pipeline", "4"]),
         ):
             with self.subTest(name):
-                job = self.job(["--rate", "1500", "--shards", "3", "--lease-rows", "64"], rows=24_000,
+                job = self.job([*self.RATE, "--shards", "3", "--lease-rows", "64"], rows=24_000,
                                training=training, name=f"resized-{name}").start()
                 self.grow_and_shrink(job, 24_000, ["server-0", "server-1", "server-2"])
                 if name == "rounds":

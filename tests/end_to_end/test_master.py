@@ -66,6 +66,15 @@ class MasterJob(topology.Job):
                 raise AssertionError(f"{now} instead of {phases}\n{self.log('master')}")
             time.sleep(0.1)
 
+    def wait_for_hosts(self, wanted):
+        """wanted: by the processes that host some, the logical workers of each."""
+        end = time.monotonic() + topology.PATIENCE
+        while (now := {each["name"]: each["workers"] for each in self.status()["processes"]
+                       if each["workers"]}) != wanted:
+            if time.monotonic() > end or self.processes["master"].poll() is not None:
+                raise AssertionError(f"{now} instead of {wanted}\n{self.log('master')}")
+            time.sleep(0.1)
+
     def start_without_a_rate(self):
         """Again, so that the rest of its rows come at once."""
         command = self.commands["master"]
@@ -206,14 +215,6 @@ class Hosts(OnABroker):
         self.assert_ended_well(job)
         self.assertEqual(job.summary()["rows_trained"], self.ROWS)
 
-    def wait_for_hosts(self, job, wanted):
-        end = time.monotonic() + topology.PATIENCE
-        while (now := {each["name"]: each["workers"] for each in job.status()["processes"]
-                       if each["workers"]}) != wanted:
-            if time.monotonic() > end or job.processes["master"].poll() is not None:
-                self.fail(f"{now} instead of {wanted}\n{job.log('master')}")
-            time.sleep(0.1)
-
     @staticmethod
     def joined(job, process, worker):
         """How often the process has begun to host the worker."""
@@ -242,10 +243,10 @@ class Hosts(OnABroker):
 
     def test_take_over_from_one_that_is_killed_until_it_is_back(self):
         job = self.begun()
-        self.wait_for_hosts(job, self.SHARES)
+        job.wait_for_hosts(self.SHARES)
         for _ in range(3):
             self.kill_and_wait_for_the_other(job)
-            self.wait_for_hosts(job, self.SHARES)
+            job.wait_for_hosts(self.SHARES)
         self.end(job)
 
     def start_twin_of_worker_0(self, job):
@@ -257,7 +258,7 @@ class Hosts(OnABroker):
 
     def test_keep_what_they_host_while_there_is_no_master(self):
         job = self.begun()
-        self.wait_for_hosts(job, self.SHARES)
+        job.wait_for_hosts(self.SHARES)
         job.kill("master")
         rows = job.watched()[1]["rows_trained"] or 0
         job.wait_for_rows(rows + 300)
@@ -266,7 +267,7 @@ class Hosts(OnABroker):
 
     def test_that_are_two_of_the_same_workers_end_in_the_same_bytes(self):
         job = self.begun()
-        self.wait_for_hosts(job, self.SHARES)
+        job.wait_for_hosts(self.SHARES)
         self.start_twin_of_worker_0(job)
         job.wait_for_log("twin", "worker 2: joined; reads rows")
         self.end(job)
@@ -274,7 +275,7 @@ class Hosts(OnABroker):
 
     def test_are_not_processes_that_have_been_replaced(self):
         job = self.begun()
-        self.wait_for_hosts(job, self.SHARES)
+        job.wait_for_hosts(self.SHARES)
         self.start_twin_of_worker_0(job)
         job.kill_pid(job.running()["worker-0"][1])
         job.wait_for_log("twin", "another process has taken the place of worker-0")
@@ -283,7 +284,7 @@ class Hosts(OnABroker):
 
     def test_are_not_processes_that_were_started_by_hand(self):
         job = self.begun()
-        self.wait_for_hosts(job, self.SHARES)
+        job.wait_for_hosts(self.SHARES)
         self.by_hand(job, "mine")
         self.assertEqual(job.wait("mine"), 1, job.log("mine"))
         self.assertIn(self.REFUSED.format(job.name), job.log("mine"))

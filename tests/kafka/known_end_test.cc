@@ -20,6 +20,19 @@ TEST(KnownEnd, IsReachedByAReaderThatIsToldItAndNotBefore) {
   EXPECT_TRUE(end.is_reached());
 }
 
+TEST(KnownEnd, IsReachedByAReaderThatIsToldOfNoneSinceRecordsComeAllTheTime) {
+  KnownEnd end(5);
+  end.Pass(3);
+  EXPECT_FALSE(end.is_reached());
+  end.Pass(4);
+  EXPECT_TRUE(end.is_reached());
+  end.Know(8);
+  end.Pass(5);
+  EXPECT_FALSE(end.is_reached());
+  end.Pass(9);  // before it is what ends a transaction
+  EXPECT_TRUE(end.is_reached());
+}
+
 TEST(KnownEnd, OfAnEmptyPartitionIsReachedWhenABrokerSaysSo) {
   KnownEnd end;
   EXPECT_FALSE(end.is_reached());
