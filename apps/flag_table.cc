@@ -105,21 +105,6 @@ FlagGroup TrainingGroup() {
            "32768 for --update online, else 262144"},
           {"--schedule", "training.schedule",
            "one-pass: each row once, in batches; buffer: the newest rows repeatedly"},
-          {"--sharding", "training.sharding",
-           "Which rows a logical worker learns from. static: those of its partition; dynamic: "
-           "ranges that MasterApp leases to it, so that a slow worker gets fewer "
-           "(docs/leases.md)"},
-          {"--max-workers", "training.max_workers",
-           "With --sharding dynamic: logical workers that the job may be given while it runs "
-           "(MasterApp resize)",
-           "four times --workers, and at least 16"},
-          {"--consistency,--max-vector-clock-delay,--max_vector_clock_delay",
-           "training.consistency",
-           "sequential, eventual, bounded:K; or the maximum delay: 0, -1, K", "sequential"},
-          {"--pipeline", "training.pipeline",
-           "Bounded and eventual jobs: updates of a worker that may be under way at once; each one "
-           "more counts as a round of delay",
-           "2"},
           {"--batch-wait", "training.batch_wait_s",
            "One pass: for so many seconds at most rows wait for others of their batch, so that a "
            "slow stream is learnt from at once; 0: until the batch is full",
@@ -161,6 +146,29 @@ FlagGroup TrainingGroup() {
           {"--on-drift", "training.on_drift",
            "When the stream has changed. report: every display says so; forget: servers also raise "
            "the decaying learning rates of --update online again, so that it is learnt faster"},
+      }};
+}
+
+FlagGroup WorkersGroup() {
+  return {
+      FlagUser::kTraining,
+      "Logical workers",
+      {
+          {"--sharding", "training.sharding",
+           "Which rows a logical worker learns from. static: those of its partition; dynamic: "
+           "ranges that MasterApp leases to it, so that a slow worker gets fewer "
+           "(docs/leases.md)"},
+          {"--max-workers", "training.max_workers",
+           "With --sharding dynamic: logical workers that the job may be given while it runs "
+           "(MasterApp resize)",
+           "four times --workers, and at least 16"},
+          {"--consistency,--max-vector-clock-delay,--max_vector_clock_delay",
+           "training.consistency",
+           "sequential, eventual, bounded:K; or the maximum delay: 0, -1, K", "sequential"},
+          {"--pipeline", "training.pipeline",
+           "Bounded and eventual jobs: updates of a worker that may be under way at once; each one "
+           "more counts as a round of delay",
+           "2"},
           {"--distribution-strategy", "training.distribution_strategy",
            "ParameterServer: ServerApps have the weights; AllReduce: there are no servers, each "
            "WorkerApp has all weights, and they sum the updates (MasterApp; docs/all-reduce.md)"},
@@ -421,9 +429,9 @@ const char* ProgramOf(FlagUser user) {
 
 const std::vector<FlagGroup>& FlagGroups() {
   static const auto* const groups =
-      new std::vector<FlagGroup>{JobGroup(),       FeatureGroup(),   TrainingGroup(), BufferGroup(),
-                                 OptimizerGroup(), EmbeddingGroup(), StreamGroup(),   ServerGroup(),
-                                 ReplicaGroup(),   SnapshotGroup(),  WorkerGroup()};
+      new std::vector<FlagGroup>{JobGroup(),    FeatureGroup(),   TrainingGroup(),  WorkersGroup(),
+                                 BufferGroup(), OptimizerGroup(), EmbeddingGroup(), StreamGroup(),
+                                 ServerGroup(), ReplicaGroup(),   SnapshotGroup(),  WorkerGroup()};
   return *groups;
 }
 
