@@ -166,8 +166,9 @@ Status LeaseTable::CheckCount(const LeaseCommand::Counted::Worker& said) const {
                      std::to_string(workers_.rbegin()->first));
   }
   const uint64_t leased = joins ? 0 : worker->second.next_row();
-  if (said.rows() <= leased) return absl::OkStatus();
-  return BadLeases("the shards have counted " + std::to_string(said.rows()) + " rows of " +
+  const uint64_t rows = std::max(said.rows(), said.taken());
+  if (rows <= leased) return absl::OkStatus();
+  return BadLeases("the shards have counted " + std::to_string(rows) + " rows of " +
                    NameOfWorker(said.worker()) + ", but only " + std::to_string(leased) +
                    " were leased to it");
 }
@@ -177,10 +178,14 @@ void LeaseTable::Take(const LeaseCommand::Counted::Worker& said) {
   WorkerLeases& worker = place->second;
   worker.set_worker(said.worker());
   // A server that was replaced may say it late.
-  const auto order = [](const auto& of, uint64_t rows) {
-    return std::tuple(of.joined(), rows, of.clock(), of.left());
+  const auto order = [](const auto& of, uint64_t rows, uint64_t taken) {
+    return std::tuple(of.joined(), rows, of.clock(), taken, of.left());
   };
-  if (!is_new && order(said, said.rows()) <= order(worker, worker.counted_rows())) return;
+  const uint64_t taken = std::max(said.rows(), said.taken());
+  if (!is_new && order(said, said.rows(), taken) <=
+                     order(worker, worker.counted_rows(), worker.taken_rows())) {
+    return;
+  }
   changed_workers_.insert(said.worker());
   if (said.joined() > worker.joined()) {
     worker.set_joined(said.joined());
@@ -188,6 +193,7 @@ void LeaseTable::Take(const LeaseCommand::Counted::Worker& said) {
     worker.set_left(false);
   }
   worker.set_counted_rows(std::max(said.rows(), worker.counted_rows()));
+  worker.set_taken_rows(std::max(taken, worker.taken_rows()));
   worker.set_clock(said.clock());
   worker.set_left(said.left() && worker.last());
   int done = 0;
@@ -247,7 +253,7 @@ Status LeaseTable::Resize(const LeaseCommand::Resize& resize) {
 
 WorkerLeases* LeaseTable::NextToGet() {
   const auto order = [](const WorkerLeases& worker) {
-    return std::tuple(worker.next_row() - worker.counted_rows(), worker.next_row());
+    return std::tuple(worker.next_row() - worker.taken_rows(), worker.next_row());
   };
   WorkerLeases* next = nullptr;
   for (auto& [number, worker] : workers_) {

@@ -34,9 +34,10 @@ struct ResizeOrder {
 // A fold of commands about leases. Pure; not thread-safe.
 //
 // Partitions are cut into ranges of rows, each row once. The oldest free range goes to the worker
-// with the fewest rows that are not counted, as long as it has room for a lease; of these to the
-// one that has been given the fewest rows, so that workers of equal speed have equal shares even
-// where rows are rare; then to the first one. A worker's leases stand one behind the other in a
+// with the fewest rows that shard 0 has not counted, as long as it has room for a lease; of these
+// to the one that has been given the fewest rows, so that workers of equal speed have equal shares
+// even where rows are rare; then to the first one. (That other shards have counted a worker's last
+// rows, too, is known only when it has had more.) A worker's leases stand one behind the other in a
 // numbering of its own. So its batches are those of a partition of its own, and the shards count
 // them as such: a lease is done when all of them have counted its last row, and who says so late or
 // again changes nothing. (A worker that begins anew may owe some shards an update that others

@@ -14,6 +14,7 @@ CountedRows::Said CountedRows::CountedByAll(const ServerProcessor& shard, Worker
   const bool left = shard.clocks().left(worker);
   const uint64_t ago = left ? 0 : std::min<uint64_t>(ahead, clock - joined);
   return {.rows = RowNumber(shard.rows(worker).Ago(ago).end()),
+          .taken = RowNumber(shard.rows(worker).Ago(0).end()),
           .clock = clock - ago,
           .joined = joined,
           .left = left};
@@ -29,6 +30,7 @@ std::optional<LeaseCommand> CountedRows::Take(const ServerProcessor& shard, Time
     LeaseCommand::Counted::Worker& counted = *command.mutable_counted()->add_worker();
     counted.set_worker(worker);
     counted.set_rows(is.rows);
+    counted.set_taken(is.taken);
     counted.set_clock(is.clock);
     counted.set_joined(is.joined);
     counted.set_left(is.left);

@@ -34,6 +34,7 @@ class CountedRows {
  private:
   struct Said {
     RowNumber rows = 0;
+    RowNumber taken = 0;  // by this shard
     Clock clock = 0;
     Clock joined = 0;
     bool left = false;

@@ -1,5 +1,6 @@
 #include "topics/lease_codec.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -45,6 +46,8 @@ Status CheckCounted(const LeaseCommand::Counted& counted) {
   for (const LeaseCommand::Counted::Worker& worker : counted.worker()) {
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("a worker:", worker.worker(), kMostWorkers - 1));
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("counted rows:", worker.rows(), kMostLeaseNumber));
+    MILLRACE_RETURN_IF_ERROR(
+        CheckAtMost("rows that shard 0 has counted:", worker.taken(), kMostLeaseNumber));
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("a clock:", worker.clock(), kMostClock));
     MILLRACE_RETURN_IF_ERROR(
         CheckAtMost("the clock at which a worker joined:", worker.joined(), worker.clock()));
@@ -116,8 +119,9 @@ Status CheckWorkerLeases(const WorkerLeases& leases) {
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("a worker:", other.worker(), kMostWorkers - 1));
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("a clock:", other.clock(), kMostClock));
   }
-  MILLRACE_RETURN_IF_ERROR(
-      CheckAtMost("counted rows" + of_worker + ":", leases.counted_rows(), leases.next_row()));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("counted rows" + of_worker + ":",
+                                       std::max(leases.counted_rows(), leases.taken_rows()),
+                                       leases.next_row()));
   const auto open = static_cast<uint64_t>(leases.open_size());
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("open leases" + of_worker + ":", open, kMostOpenLeases));
   MILLRACE_RETURN_IF_ERROR(

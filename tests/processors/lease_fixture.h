@@ -81,6 +81,7 @@ inline LeaseCommand RandomLeaseCommand(std::mt19937& random, const LeaseTable& t
     const uint64_t rows = worker.counted_rows() + below(room + 1) + below(20) / 19;
     AddCounted(command, number, rows - std::min(rows, below(4) / 3 * below(5)),
                worker.clock() + below(2));
+    command.mutable_counted()->mutable_worker()->rbegin()->set_taken(rows + below(4) / 3);
   }
   if (!command.has_counted()) AddCounted(command, 0, 0, 0);
   return command;

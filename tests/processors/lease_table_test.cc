@@ -89,6 +89,20 @@ TEST(LeaseTable, GivesRareRowsToAllInTurn) {
   }
 }
 
+// That other shards have counted its last rows is known of a worker only when it has had more.
+TEST(LeaseTable, GivesRareRowsAlsoToWhoseLastOnesOnlyShard0HasCounted) {
+  TestedLeases leases(2, 1);
+  leases.Cut(8);
+  leases.Cut(2);
+  LeaseCommand said = LeaseCounted(0, 0, 1);
+  said.mutable_counted()->mutable_worker(0)->set_taken(8);
+  AddCounted(said, 1, 1, 1);
+  leases.Do(said);
+  leases.Cut(4);
+  EXPECT_THAT(leases.Open(0), ElementsAre("0:0-8@0", "0:10-14@8"))
+      << "worker 1 still has a row to do";
+}
+
 TEST(LeaseTable, KeepsForTheNextWhatNobodyHasRoomFor) {
   TestedLeases leases(1, 2);
   for (int i = 0; i < 5; ++i) leases.Cut(2, static_cast<uint32_t>(i % 2));

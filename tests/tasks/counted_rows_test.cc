@@ -26,7 +26,7 @@ class CountedRowsTest : public ShardTaskTest {
     message.mutable_update()->set_rows_end(rows);
     AppendAndFold(message);
   }
-  // "worker:rows@clock" of each; empty: nothing is said.
+  // "worker:rows@clock" of each, and "+rows" that only this shard has; empty: nothing is said.
   std::vector<std::string> Said(int at_ms) {
     std::vector<std::string> said;
     const auto now = CountedRows::Time(std::chrono::milliseconds(at_ms));
@@ -34,6 +34,9 @@ class CountedRowsTest : public ShardTaskTest {
       for (const LeaseCommand::Counted::Worker& worker : command->counted().worker()) {
         said.push_back(std::to_string(worker.worker()) + ":" + std::to_string(worker.rows()) + "@" +
                        std::to_string(worker.clock()));
+        EXPECT_GE(worker.taken(), worker.rows());
+        const uint64_t ahead = worker.taken() - worker.rows();
+        if (ahead > 0) said.back() += "+" + std::to_string(ahead);
       }
       EXPECT_FALSE(said.empty());
     }
@@ -75,12 +78,12 @@ TEST_F(CountedRowsTest, SaysOfSeveralShardsWhatAllOfThemHave) {
   Use(options);
   Count(1, 4);
   Count(1, 7);
-  EXPECT_THAT(Said(1000), ElementsAre()) << "both may be under way to the other shard";
+  EXPECT_THAT(Said(1000), ElementsAre("1:0@0+7")) << "both may be under way to the other shard";
   Count(1, 9);
-  EXPECT_THAT(Said(1100), ElementsAre("1:4@1"));
+  EXPECT_THAT(Said(1100), ElementsAre("1:4@1+5"));
   Count(1, 9);
   Count(1, 12);
-  EXPECT_THAT(Said(1200), ElementsAre("1:9@3"));
+  EXPECT_THAT(Said(1200), ElementsAre("1:9@3+3"));
   AppendAndFold(Message(Gradient::kLeave, WorkerId(1), Clock(5)));
   EXPECT_THAT(Said(1300), ElementsAre("1:12@5")) << "nothing was, when it left";
 }
