@@ -73,6 +73,8 @@ constexpr char kFooter[] =
     "  MasterApp --job mine --server-processes 0 --worker-processes 3 \\\n"
     "            --master-address 127.0.0.1:50001 --worker-command \\\n"
     "            'env DLROVER_MASTER_ADDR=127.0.0.1:50001 WORKER_ID={rank} python3 train.py'\n"
+    "  MasterApp --job mine --server-processes 0 --worker-processes 0 \\\n"
+    "            --master-address 127.0.0.1:50001     tasks alone, until it is stopped\n"
     "  MasterApp --job flights --launcher kubernetes --pod-template /etc/millrace/{group}.json\n"
     "\n"
     "The flags of the programs are theirs (ServerApp --help and so on). Started again with other\n"
@@ -88,6 +90,9 @@ constexpr char kFooter[] =
     "a\n"
     "second Ctrl-C, or one before it had taken the job over, processes may still run: see\n"
     "MasterApp status.)";
+
+constexpr uint64_t kTaskTimeoutS = 1800;
+constexpr uint64_t kNodeTimeoutS = 30;
 
 // ---- what is to run ----
 
@@ -128,6 +133,11 @@ StatusOr<std::string> FoundInPath(const std::string& program) {
 // Its words. A program that another machine is to run is looked for there.
 StatusOr<std::vector<std::string>> WorkerCommand(const MasterFlags& flags) {
   if (flags.worker_command.empty()) return std::vector<std::string>();
+  if (flags.worker_processes == 0) {
+    return absl::InvalidArgumentError(
+        "--worker-command has no effect with --worker-processes 0: give 1 or more, or leave it "
+        "out");
+  }
   StatusOr<std::vector<std::string>> words = CommandWords(flags.worker_command);
   if (!words.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--worker-command: ", words.status().message()));
@@ -188,6 +198,9 @@ Status CheckStrategy(const JobConfig& config, const MasterFlags& flags) {
   if (flags.master_address.empty()) {
     return wrong("WorkerApps find each other by MasterApp; give --master-address HOST:PORT");
   }
+  if (flags.worker_processes == 0 && !config.producer().has_input()) {
+    return wrong("no process is to run; give --worker-processes or --input");
+  }
   if (flags.master_address.starts_with("0.0.0.0:") || flags.master_address.starts_with("[::]:")) {
     return wrong("WorkerApps connect to --master-address " + flags.master_address +
                  ", which is no host: give an address of this machine that they reach");
@@ -224,9 +237,23 @@ StatusOr<ProcessPlan> PlanOf(const JobConfig& config, const MasterFlags& flags,
   return plan;
 }
 
+// REQUIRES of callers: nothing is served.
+Status CheckNoTaskFlags(const MasterFlags& flags) {
+  const char* const given = flags.task_timeout_s                  ? "--task-timeout"
+                            : !flags.task_fault_tolerance.empty() ? "--task-fault-tolerance"
+                            : flags.node_timeout_s                ? "--node-timeout"
+                                                                  : nullptr;
+  if (given == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      given, " has no effect without --master-address: give that, too, or leave out ", given));
+}
+
 StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const MasterFlags& flags) {
   TaskServerOptions tasks;
-  if (flags.master_address.empty()) return tasks;
+  if (flags.master_address.empty()) {
+    MILLRACE_RETURN_IF_ERROR(CheckNoTaskFlags(flags));
+    return tasks;
+  }
   if (!IsHostAndPort(flags.master_address)) {
     return absl::InvalidArgumentError(absl::StrCat("--master-address ", flags.master_address,
                                                    ": a HOST:PORT is needed, 127.0.0.1:50001 say"));
@@ -236,8 +263,9 @@ StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const MasterFlags& 
                  flags.master_address);
   }
   tasks.address = flags.master_address;
-  tasks.timeout_ticks = flags.task_timeout_s;
-  tasks.node_timeout_ticks = flags.node_timeout_s;
+  tasks.timeout_ticks = flags.task_timeout_s.value_or(kTaskTimeoutS);
+  if (flags.task_fault_tolerance == kOff) tasks.most_failures = 0;
+  tasks.node_timeout_ticks = flags.node_timeout_s.value_or(kNodeTimeoutS);
   tasks.seed = Fnv1a64(config.name());
   return tasks;
 }
@@ -368,6 +396,7 @@ Status Run(const JobFlags& job_flags, const MasterFlags& flags) {
   processes.shards = config.shards();
   processes.workers = config.workers();
   processes.has_input = config.producer().has_input();
+  processes.serves_tasks = !flags.master_address.empty();
   processes.all_reduce = all_reduce;
   processes.server_processes = flags.server_processes.value_or(all_reduce ? 0 : config.shards());
   processes.worker_processes = flags.worker_processes;
@@ -394,7 +423,10 @@ Status Run(const JobFlags& job_flags, const MasterFlags& flags) {
   prepared.options.tasks = tasks;
   prepared.options.leases_rows = config.training().sharding() == Training::DYNAMIC;
   prepared.options.lease_rows = flags.lease_rows;
-  if (!processes.has_input) {
+  if (prepared.options.plan.groups().empty()) {
+    spdlog::info(
+        "no process is to run: tasks are dealt out until Ctrl-C, SIGTERM or MasterApp stop");
+  } else if (!processes.has_input) {
     spdlog::info("no --input: other programs are to send the rows (CsvProducer, TopicSource)");
   }
   MILLRACE_RETURN_IF_ERROR(PrepareMasterTopics(config, stop));

@@ -90,15 +90,22 @@ void AddTaskFlags(CLI::App& app, MasterFlags& flags) {
       ->group(kGroup);
   app.add_option("--task-timeout", flags.task_timeout_s,
                  "Seconds after which a task that is not reported goes to another trainer, too.\n"
-                 "0: never; only when the trainer's process ends")
+                 "0: never; only when the trainer's process ends [1800]")
       ->check(CLI::Range(0, 1'000'000'000))
-      ->capture_default_str()
+      ->type_name("UINT")
+      ->group(kGroup);
+  app.add_option(
+         "--task-fault-tolerance", flags.task_fault_tolerance,
+         "on: what a dead or slow trainer had goes to another, so it may be trained again.\n"
+         "off: it is given up, and so is a task that its trainer says has failed: no task\n"
+         "is dealt out twice. Of data sets that are begun from now on [on]")
+      ->check(CLI::IsMember({kOn, kOff}))
       ->group(kGroup);
   app.add_option("--node-timeout", flags.node_timeout_s,
                  "Seconds without a sign of life after which a node is dead, of those that join\n"
-                 "from now on")
+                 "from now on [30]")
       ->check(CLI::Range(1, 1'000'000'000))
-      ->capture_default_str()
+      ->type_name("UINT")
       ->group(kGroup);
 }
 

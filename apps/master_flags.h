@@ -12,6 +12,8 @@ namespace millrace {
 
 inline constexpr char kLocalLauncher[] = "local";
 inline constexpr char kKubernetesLauncher[] = "kubernetes";
+inline constexpr char kOn[] = "on";
+inline constexpr char kOff[] = "off";
 
 // As they are given; MasterApp --help says what each means.
 struct MasterFlags {
@@ -30,8 +32,9 @@ struct MasterFlags {
   double grace_period_s = 30;
   bool run_dir_is_lost = false;
   std::string master_address;
-  uint64_t task_timeout_s = 1800;
-  uint64_t node_timeout_s = 30;
+  std::optional<uint64_t> task_timeout_s;
+  std::string task_fault_tolerance;  // kOn, kOff or, if it was not given, empty
+  std::optional<uint64_t> node_timeout_s;
   uint64_t lease_rows = 0;
 };
 

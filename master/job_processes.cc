@@ -96,9 +96,11 @@ Status CheckCounts(const JobProcessesOptions& options) {
         absl::StrCat("--server-processes ", servers, ": give ", options.shards,
                      " (--shards), so that each has a shard, 1, which has all of them, or 0"));
   }
-  if (servers == 0 && options.worker_processes == 0 && !options.has_input) {
+  const bool has_processes = servers > 0 || options.worker_processes > 0 || options.has_input;
+  if (!has_processes && !options.serves_tasks) {
     return absl::InvalidArgumentError(
-        "no process is to run: give --server-processes, --worker-processes or --input");
+        "no process is to run: give --server-processes, --worker-processes or --input; or "
+        "--master-address, to deal out tasks alone (docs/tasks.md)");
   }
   const std::string& log = options.worker_evaluation_log;
   if (options.worker_processes > 1 && !log.empty() &&

@@ -150,8 +150,11 @@ void AddTaskSetNews(const JobTaskSet* before, const JobTaskSet& now,
                                " records, in ", spec.epochs(), " epochs"));
   }
   if (now.state.given_up() > (before == nullptr ? 0 : before->state.given_up())) {
-    all.push_back(absl::StrCat(name, ": a task is given up, it has failed ", spec.most_failures(),
-                               " times: ", Printable(now.state.last_failure())));
+    const std::string times = spec.most_failures() > 0
+                                  ? absl::StrCat(", it has failed ", spec.most_failures(), " times")
+                                  : "";
+    all.push_back(absl::StrCat(name, ": a task is given up", times, ": ",
+                               Printable(now.state.last_failure())));
   }
   if (IsOver(now) && (before == nullptr || !IsOver(*before))) {
     all.push_back(absl::StrCat(name, " is done; tasks given up: ", now.state.given_up()));

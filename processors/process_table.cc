@@ -399,7 +399,9 @@ void ProcessTable::EndIfOver() {
     const ProcessState::Phase phase = entry.second.phase();
     return phase == ProcessState::ENDED || phase == ProcessState::FAILED;
   });
-  if (all_are_done && failure_.empty() && GroupWithTooFew() == nullptr) {
+  // (Whoever has no processes deals out tasks, and does not know who comes with another data set.)
+  const bool has_processes = plan_.groups_size() > 0;
+  if (has_processes && all_are_done && failure_.empty() && GroupWithTooFew() == nullptr) {
     phase_ = MasterState::ENDED;
   } else if (phase_ == MasterState::STOPPING) {
     phase_ = failure_.empty() ? MasterState::STOPPED : MasterState::FAILED;

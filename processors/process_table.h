@@ -27,6 +27,8 @@ namespace millrace {
 // The logical workers of the group that has them are given to its processes in RUNNING
 // (worker_hosts.h), to which of them follows from this state alone, too.
 //
+// A job without processes, which deals out tasks alone, goes on until it is stopped.
+//
 // A job that is stopped, or has failed, stops the processes of the lowest priority first, and those
 // of the next only when they are gone.
 class ProcessTable {

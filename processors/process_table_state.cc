@@ -121,7 +121,8 @@ Status ProcessTable::CheckWorkers() const {
 
 Status ProcessTable::CheckJob() const {
   if (!MasterState::Phase_IsValid(phase_)) return BadTable("the job is in a phase not known");
-  if ((phase_ == MasterState::IDLE) != plan_.groups().empty()) {
+  const bool has_plan = !plan_.groups().empty() || !plan_.run_dir().empty();
+  if ((phase_ == MasterState::IDLE) == has_plan) {
     return BadTable("the job has a plan and is idle, or none and is not");
   }
   const bool may_have_failed = phase_ == MasterState::STOPPING || phase_ == MasterState::FAILED;

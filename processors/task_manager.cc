@@ -122,10 +122,9 @@ Status TaskManager::Finish(const TaskCommand::Result& result) {
   task->set_failures(task->failures() + 1);
   if (task->failures() < set->spec().most_failures()) {
     Release(*task);
-    return absl::OkStatus();
+  } else {
+    GiveUp(*task, result.detail());
   }
-  set->set_given_up(set->given_up() + 1);
-  Remove(TaskKeyOf(*task));
   return absl::OkStatus();
 }
 
@@ -168,7 +167,7 @@ void TaskManager::Tick(uint64_t tick) {
   }
   for (TaskState* task : late) {
     task->set_timeouts(task->timeouts() + 1);
-    Release(*task);
+    Lose(*task, Printable(task->worker()) + " did not report it in time");
   }
 }
 
@@ -177,7 +176,7 @@ void TaskManager::EndOf(const std::string& worker) {
   for (auto& [key, task] : tasks_) {
     if (task.is_leased() && task.worker() == worker) left.push_back(&task);
   }
-  for (TaskState* task : left) Release(*task);
+  for (TaskState* task : left) Lose(*task, worker + " has ended");
 }
 
 // ---- questions ----
@@ -291,6 +290,22 @@ void TaskManager::Release(TaskState& task) {
   changed_tasks_.insert(TaskKeyOf(task));
 }
 
+void TaskManager::Lose(TaskState& task, const std::string& why) {
+  if (sets_.at(task.set()).spec().most_failures() > 0) {
+    Release(task);
+  } else {
+    GiveUp(task, why);
+  }
+}
+
+void TaskManager::GiveUp(const TaskState& task, const std::string& why) {
+  TaskSetState& set = sets_.at(task.set());
+  set.set_given_up(set.given_up() + 1);
+  set.set_last_failure(why);
+  changed_sets_.insert(task.set());
+  Remove(TaskKeyOf(task));
+}
+
 void TaskManager::Remove(Key key) {
   TaskState& task = tasks_.at(key);
   SetTold(task);
@@ -375,8 +390,9 @@ Status TaskManager::CheckTask(const Key& key, const TaskState& task, uint64_t ti
                                        kMostTaskWorkerBytes));
   MILLRACE_RETURN_IF_ERROR(
       CheckAtMost("the tick of the lease of " + name + ":", task.since_tick(), ticks));
-  MILLRACE_RETURN_IF_ERROR(CheckAtMost("failures of " + name + ":", task.failures(),
-                                       set->second.spec().most_failures() - 1));
+  const uint32_t most_failures = std::max(set->second.spec().most_failures(), uint32_t{1});
+  MILLRACE_RETURN_IF_ERROR(
+      CheckAtMost("failures of " + name + ":", task.failures(), most_failures - 1));
   MILLRACE_RETURN_IF_ERROR(
       CheckAtMost("timeouts of " + name + ":", task.timeouts(), kMostTimeouts));
   if (task.command() == 0 && task.front() == 0) return absl::OkStatus();

@@ -22,7 +22,8 @@ namespace millrace {
 // result counts if it is of the newest lease of a task that is not done: so a task is done once,
 // and who comes late, after the task has gone to another, changes nothing. A lease ends, and its
 // task waits for another worker, when it is reported as failed, when its time is over, when its
-// worker's process has ended, and when the worker could not be told of it.
+// worker's process has ended, and when the worker could not be told of it. But in a set without
+// fault tolerance (most_failures 0) a task of which a worker was told is given up instead.
 //
 // A master may die between the lease and the answer. So a lease knows the command that it answers
 // until its worker is known to have been told. When that worker asks a later master for a task, it
@@ -90,6 +91,8 @@ class TaskManager {
   void Lease(TaskState& task, const TaskCommand& command, uint64_t tick);
   void SetTold(TaskState& task);
   void Release(TaskState& task);
+  void Lose(TaskState& task, const std::string& why);
+  void GiveUp(const TaskState& task, const std::string& why);
   void Remove(Key key);
   void RemoveAllOf(const std::string& set);
   void Index(const Key& key, const TaskState& task);

@@ -116,7 +116,10 @@ Status CheckSlots(const ProcessPlan& plan) {
 }  // namespace
 
 Status CheckPlan(const ProcessPlan& plan) {
-  if (plan.groups().empty()) return BadControl("a plan without a process: stop the job instead");
+  // (One of tasks alone has a run folder.)
+  if (plan.groups().empty() && plan.run_dir().empty()) {
+    return BadControl("a plan without a process or a run folder: stop the job instead");
+  }
   uint64_t processes = 0;
   uint64_t least = 0;
   std::string with_workers;

@@ -74,7 +74,6 @@ Status CheckTaskSet(const TaskSetSpec& spec) {
   MILLRACE_RETURN_IF_ERROR(CheckPositive("records" + of_set, spec.records()));
   MILLRACE_RETURN_IF_ERROR(CheckPositive("records of a task" + of_set, spec.records_per_task()));
   MILLRACE_RETURN_IF_ERROR(CheckPositive("epochs" + of_set, spec.epochs()));
-  MILLRACE_RETURN_IF_ERROR(CheckPositive("most failures" + of_set, spec.most_failures()));
   MILLRACE_RETURN_IF_ERROR(
       CheckAtMost("most failures" + of_set, spec.most_failures(), kMostTaskFailures));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("seconds until a task goes to another" + of_set,

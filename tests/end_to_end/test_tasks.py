@@ -2,7 +2,10 @@
 killed, and they are."""
 
 import collections
+import os
 import pathlib
+import signal
+import subprocess
 import sys
 import time
 import unittest
@@ -17,7 +20,7 @@ PATIENCE = 120
 
 
 class Tasks(test_master.OnABroker):
-    def trainers(self, records, epochs, seconds):
+    def trainers(self, records, epochs, seconds, *flags):
         """A job of three of them, and the folder in which each notes what it has done."""
         address = f"127.0.0.1:{topology.free_port()}"
         folder = self.path / f"{self.id().rsplit('.', 1)[-1]}-done"
@@ -25,8 +28,38 @@ class Tasks(test_master.OnABroker):
         command = (f"env DLROVER_MASTER_ADDR={address} WORKER_ID={{rank}} {sys.executable} {TRAINER} "
                    f"{folder}/{{rank}} {records} {epochs} {seconds}")  # fmt: skip
         job = self.job(["--server-processes", "0", "--worker-processes", "3", "--master-address",
-                        address, "--worker-command", command], training=[])  # fmt: skip
+                        address, "--worker-command", command, *flags], training=[])  # fmt: skip
         return job.start(), folder
+
+    def tasks_alone(self, *flags):
+        """A job without processes, and three trainers that somebody else has started."""
+        address = f"127.0.0.1:{topology.free_port()}"
+        folder = self.path / f"{self.id().rsplit('.', 1)[-1]}-done"
+        folder.mkdir()
+        job = self.job(["--server-processes", "0", "--worker-processes", "0", "--master-address",
+                        address, *flags], training=[])  # fmt: skip
+        job.start().wait_for_log("master", "tasks are served at")
+        trainers = []
+        for rank in range(3):
+            environment = {**os.environ, "DLROVER_MASTER_ADDR": address, "WORKER_ID": str(rank)}
+            trainers.append(subprocess.Popen(
+                [sys.executable, TRAINER, folder / str(rank), "10000", "1", "0.02"],
+                env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))  # fmt: skip
+            self.addCleanup(trainers[-1].wait)
+            self.addCleanup(trainers[-1].kill)
+        return job, folder, trainers
+
+    def kill_master_at(self, job, folder, count):
+        self.wait_for_records(job, folder, count)
+        self.assertLess(sum(self.done(folder).values()), 10_000, "too late to be of any use")
+        job.kill("master")
+        job.start("master")
+
+    def assert_goes_on_until_it_is_stopped(self, job):
+        self.assertEqual(job.status()["phase"], "active")
+        self.assertEqual(job.status()["processes"], [])
+        job.ask("stop")
+        self.assertEqual(job.wait("master"), 130, job.log("master"))
 
     @staticmethod
     def done(folder):
@@ -68,6 +101,69 @@ class Tasks(test_master.OnABroker):
         again = sum(times.values()) - 240
         self.assertLessEqual(again, 20, "more than the task that it had is done again")
         self.assertIn("worker-1 has ended: signal 9", job.said("master"))
+
+    def test_alone_without_fault_tolerance_go_to_one_trainer_each(self):
+        job, folder, trainers = self.tasks_alone("--task-fault-tolerance", "off")
+        self.kill_master_at(job, folder, 3_000)
+        for trainer in trainers:
+            self.assertEqual(trainer.wait(PATIENCE), 0, job.log("master"))
+        self.assertEqual(self.done(folder), {record: 1 for record in range(10_000)})
+        self.assertEqual(len(list(folder.iterdir())), 3)
+        self.assert_goes_on_until_it_is_stopped(job)
+
+    def test_alone_with_fault_tolerance_are_all_done_though_a_trainer_is_killed_too(self):
+        # (The client says again after 15 s what a dead master did not hear.)
+        job, folder, trainers = self.tasks_alone("--task-timeout", "20")
+        self.wait_for_records(job, folder, 2_000)
+        trainers[1].kill()
+        self.kill_master_at(job, folder, 4_000)
+        for trainer in trainers[0], trainers[2]:
+            self.assertEqual(trainer.wait(PATIENCE), 0, job.log("master"))
+        self.assertEqual(trainers[1].wait(), -signal.SIGKILL)
+        times = self.done(folder)
+        self.assertEqual(sorted(times), list(range(10_000)))
+        self.assertLessEqual(sum(times.values()) - 10_000, 20, "more than its task is done again")
+        self.assert_goes_on_until_it_is_stopped(job)
+
+    def test_of_a_trainer_that_is_killed_are_given_up_without_fault_tolerance(self):
+        job, folder = self.trainers(240, 1, 1, "--task-fault-tolerance", "off")
+        log = job.run_dir / "logs" / "worker-1.log"
+        job.wait_for_log("master", "worker-1 runs")
+        end = time.monotonic() + PATIENCE
+        while "has " not in log.read_text():
+            self.assertLess(time.monotonic(), end, job.log("master"))
+            time.sleep(0.02)
+        job.kill_pid(job.running()["worker-1"][1])
+        self.assertEqual(job.wait("master", timeout=PATIENCE), 0, job.log("master"))
+        times = self.done(folder)
+        self.assertEqual(set(times.values()), {1})
+        self.assertEqual(len(times), 220, "its task, and no other, is left out")
+        self.assertIn("a task is given up: worker-1 has ended", job.said("master"))
+
+    def test_and_processes_that_do_not_fit_together_are_refused_with_a_sentence(self):
+        alone = ["--server-processes", "0", "--worker-processes", "0"]
+        served = ["--master-address", "127.0.0.1:50001"]
+        all_reduce = ["--distribution-strategy", "AllReduce"]
+        for number, (flags, words) in enumerate([
+            (alone, "no process is to run: give"),
+            ([*alone, *served, "--worker-command", "true"], "no effect with --worker-processes 0"),
+            ([*alone, *served, *all_reduce], "no process is to run; give --worker-processes"),
+            ([*alone, *served, "--sharding", "dynamic"], "--worker-processes 0 starts none"),
+            ([*alone, "--master-address", "here"], "a HOST:PORT is needed"),
+            (["--task-fault-tolerance", "off"], "--task-fault-tolerance has no effect without"),
+            (["--task-timeout", "9"], "--task-timeout has no effect without --master-address"),
+            (["--node-timeout", "9"], "--node-timeout has no effect without --master-address"),
+            ([*alone, *served, "--task-fault-tolerance", "perhaps"], "perhaps not in {on,off}"),
+            (all_reduce, "give --master-address HOST:PORT"),
+            ([*all_reduce, *served, "--server-processes", "1"], "leave out --server-processes"),
+            ([*all_reduce, *served, "--worker-command", "true"], "--worker-command runs another"),
+            (["--sharding", "dynamic", "--worker-command", "true"], "leave out --worker-command"),
+            (["--lease-rows", "64"], "--lease-rows has no effect without --sharding dynamic"),
+        ]):  # fmt: skip
+            with self.subTest(flags=flags):
+                job = self.job(flags, name=f"refused-{number}", training=[]).start()
+                self.assertEqual(job.wait("master"), 2, job.log("master"))
+                self.assertIn(words, job.said("master"))
 
 
 if __name__ == "__main__":

@@ -137,6 +137,8 @@ TEST(JobProcessesTest, AJobOfNothingIsWrongUsage) {
   options.has_input = false;
   options.server_processes = options.worker_processes = 0;
   EXPECT_THAT(WhyNot(options), HasSubstr("no process is to run"));
+  options.serves_tasks = true;
+  EXPECT_EQ(PlanOf(options).groups_size(), 0) << "tasks alone";
 }
 
 TEST(JobProcessesTest, WorkersDoNotWriteOneEvaluationLogTogether) {

@@ -182,6 +182,23 @@ TEST(ProcessTable, ForgetsFailuresOnlyAfterASteadyRun) {
   }
 }
 
+TEST(ProcessTable, GoesOnWithoutProcessesUntilItIsStopped) {
+  ProcessTable table;
+  ProcessPlan plan;
+  plan.set_run_dir("/run");
+  EXPECT_EQ(table.Apply(plan), absl::OkStatus());
+  table.Tick();
+  EXPECT_EQ(table.phase(), MasterState::ACTIVE);
+  EXPECT_EQ(table.Stop(), absl::OkStatus());
+  EXPECT_EQ(table.phase(), MasterState::STOPPED);
+  MasterState state;
+  table.Save(state);
+  ProcessTable next;
+  EXPECT_EQ(next.Load(state, {}), absl::OkStatus());
+  EXPECT_EQ(next.Apply(plan), absl::OkStatus());
+  EXPECT_EQ(next.phase(), MasterState::ACTIVE) << "it cannot be continued";
+}
+
 TEST(ProcessTable, GivesSlotsToTheHigherPriorityFirst) {
   TestedTable job(PlanOf({Group("worker", 3, 1), Group("server", 2, 3)}, 3));
   EXPECT_THAT(job.In(ProcessState::STARTING), ElementsAre("server-0", "server-1", "worker-0"));

@@ -149,6 +149,63 @@ TEST(TaskManager, WhatADeadWorkerHadGoesToOthersFirst) {
   EXPECT_EQ(tasks.manager.tasks().begin()->second.failures(), 0u) << "a death is no failure";
 }
 
+// ---- without fault tolerance ----
+
+TaskSetSpec WithoutFaultTolerance() {
+  TaskSetSpec spec = TaskSet();
+  spec.set_most_failures(0);
+  spec.set_timeout_ticks(5);
+  return spec;
+}
+
+TEST(TaskManager, WithoutFaultToleranceWhatADeadOrSlowOrFailedWorkerHadIsGivenUp) {
+  TestedTasks tasks;
+  tasks.Do(TaskBegin(WithoutFaultTolerance()));
+  tasks.Get("worker-0");
+  const uint32_t failed = tasks.Get("worker-1");
+  const TaskSetState& set = tasks.manager.sets().at("rows");
+  tasks.manager.EndOf("worker-0");
+  EXPECT_EQ(set.given_up(), 1u);
+  EXPECT_EQ(set.last_failure(), "worker-0 has ended");
+  tasks.Fail(failed);
+  EXPECT_EQ(set.given_up(), 2u);
+  EXPECT_EQ(set.last_failure(), "no such file");
+  const uint32_t slow = tasks.Get("worker-2");
+  EXPECT_EQ(tasks.NumberOf(slow), 2) << "one was dealt out again";
+  tasks.Ticks(5);
+  EXPECT_EQ(set.given_up(), 3u);
+  EXPECT_EQ(set.last_failure(), "worker-2 did not report it in time");
+  tasks.Done(slow);
+  EXPECT_EQ(set.given_up(), 3u);
+  const uint32_t last = tasks.Get("worker-1");
+  EXPECT_EQ(tasks.NumberOf(last), 3);
+  EXPECT_FALSE(tasks.manager.IsDone("rows"));
+  tasks.Done(last);
+  EXPECT_TRUE(tasks.manager.IsDone("rows")) << "who waits for a task would wait for ever";
+}
+
+TEST(TaskManager, WithoutFaultToleranceATaskThatNobodyWasToldOfIsDealtOutStill) {
+  TestedTasks tasks;
+  tasks.Do(TaskBegin(WithoutFaultTolerance()));
+  TaskCommand undelivered;
+  undelivered.mutable_undelivered()->add_lease(tasks.Get("worker-0", false));
+  tasks.Do(undelivered);
+  EXPECT_EQ(tasks.NumberOf(tasks.Get("worker-1")), 0);
+}
+
+TEST(TaskManager, AStateWithoutFaultToleranceCanBeLoaded) {
+  TestedTasks tasks;
+  tasks.Do(TaskBegin(WithoutFaultTolerance()));
+  tasks.Get("worker-0");
+  tasks.Get("worker-1");
+  tasks.manager.EndOf("worker-0");
+  MasterState state;
+  tasks.manager.Save(state);
+  TaskManager other;
+  EXPECT_EQ(other.Load(state, tasks.manager.sets(), tasks.manager.tasks()), absl::OkStatus());
+  EXPECT_EQ(other.OpenIn("rows"), 1u);
+}
+
 TEST(TaskManager, AWorkerThatWasNotToldGetsTheTaskAgainFromTheNextMaster) {
   TestedTasks tasks;
   tasks.Do(TaskBegin(TaskSet()));

@@ -57,6 +57,7 @@ constexpr Planted<TaskError> kPlantedInTasks[] = {
     {TaskError::kMissesTicks, "TicksThatAreMissed", 100},
     {TaskError::kCountsRepeats, "ACommandThatCountsTwice", 100},
     {TaskError::kKeepsWhatNobodyGets, "ATaskForSomebodyWhoHasGone", 500},
+    {TaskError::kDealsOutWhatIsLost, "ALostTaskThatIsDealtOutAgain", 100},
 };
 
 INSTANTIATE_TEST_SUITE_P(Planted, TaskSimulationNotices, testing::ValuesIn(kPlantedInTasks),

@@ -50,7 +50,7 @@ class TaskWorld {
     spec_.set_records(static_cast<int64_t>(random_.Between(1, 40)));
     spec_.set_records_per_task(static_cast<int64_t>(random_.Between(1, 4)));
     spec_.set_epochs(static_cast<uint32_t>(random_.Between(1, 3)));
-    spec_.set_most_failures(static_cast<uint32_t>(random_.Between(1, 3)));
+    spec_.set_most_failures(static_cast<uint32_t>(random_.Between(0, 3)));
     if (random_.Chance(0.5)) spec_.set_shuffle(random_.Next());
     if (random_.Chance(0.3)) spec_.set_timeout_ticks(random_.Between(2, 8));
     fails_ = random_.Chance(0.3);
@@ -219,7 +219,7 @@ class TaskWorld {
     if (range.begin != answer.range.begin || range.end != answer.range.end) {
       Violate("a task has other records than its number says");
     }
-    if (!given_.insert(task).second) Cover("task dealt out again");
+    CheckGivenOnce(answer.lease, task);
     for (Trainer& other : trainers_) {
       for (Trainer::Held& held : other.held) {
         if (held.task != task) continue;
@@ -228,6 +228,16 @@ class TaskWorld {
       }
     }
     trainer.held.push_back({answer.lease, task});
+  }
+
+  // Without fault tolerance again only when nobody knew that the first trainer had been told.
+  void CheckGivenOnce(uint32_t lease, int64_t task) {
+    const auto [given, is_first] = given_.try_emplace(task, lease);
+    if (is_first) return;
+    Cover("task dealt out again");
+    const uint32_t earlier = std::exchange(given->second, lease);
+    if (spec_.most_failures() > 0 || !told_.contains(earlier)) return;
+    Violate("a task is dealt out twice without fault tolerance");
   }
 
   // May two have the same task? Where tasks time out; and the same trainer twice, where nobody knew
@@ -307,6 +317,9 @@ class TaskWorld {
     if (error_ == TaskError::kCountsRepeats && !is_new) {
       command.set_front(tasks.front());
       command.set_number(tasks.number() + 1);
+    }
+    if (error_ == TaskError::kDealsOutWhatIsLost && command.has_begin()) {
+      command.mutable_begin()->set_most_failures(std::max(spec_.most_failures(), uint32_t{1}));
     }
     for (const auto& [key, task] : tasks.tasks()) {
       if (error_ == TaskError::kCountsAnother && command.has_result() && task.is_leased()) {
@@ -434,7 +447,10 @@ class TaskWorld {
       Violate("a task is missing");
     }
     if (set.given_up() > 0) Cover("task given up");
-    if (set.given_up() > 0 && !fails_) Violate("a task is given up that has not failed");
+    const bool may_be_lost = spec_.most_failures() == 0 && (dies_ || spec_.timeout_ticks() > 0);
+    if (set.given_up() > 0 && !fails_ && may_be_lost) Cover("lost task given up");
+    if (set.given_up() > 0 && !fails_ && !may_be_lost)
+      Violate("a task is given up that has not failed");
   }
 
   Random random_;
@@ -452,7 +468,7 @@ class TaskWorld {
 
   std::vector<Trainer> trainers_;
   uint64_t calls_ = 0;
-  std::set<int64_t> given_;             // to a trainer
+  std::map<int64_t, uint32_t> given_;   // to a trainer: the newest lease
   std::set<int64_t> done_;              // a trainer has said so
   std::set<uint32_t> leases_;           // that a trainer was given
   std::map<uint32_t, int64_t> leased_;  // by lease the task, as `plan` says

@@ -19,6 +19,7 @@ enum class TaskError {
   kMissesTicks,             // what is slow is left with who has it
   kCountsRepeats,           // a command that is repeated is taken for a new one
   kKeepsWhatNobodyGets,     // a task whose trainer has gone before the answer
+  kDealsOutWhatIsLost,      // also where nothing is to be dealt out twice
 };
 
 // Runs the production fold and the production calls (processors/task_calls.h) on one seed: masters

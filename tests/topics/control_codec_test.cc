@@ -46,6 +46,9 @@ TEST(ProcessPlan, IsCheckedBeforeItIsUsed) {
   using G = ProcessGroup;
   EXPECT_EQ(CheckPlan(GoodPlan()), absl::OkStatus());
   EXPECT_THAT(WhyNot([](P& p, G&) { p.clear_groups(); }), HasSubstr("without a process"));
+  ProcessPlan tasks_alone;
+  tasks_alone.set_run_dir("/run");
+  EXPECT_EQ(CheckPlan(tasks_alone), absl::OkStatus());
   EXPECT_THAT(WhyNot([](P&, G& g) { g.set_name("server"); }), HasSubstr("the group server twice"));
   EXPECT_THAT(WhyNot([](P&, G& g) { g.set_name("../x"); }), HasSubstr("\"../x\""));
   EXPECT_THAT(WhyNot([](P&, G& g) { g.set_count(0); }), HasSubstr("worker has no processes"));

@@ -43,7 +43,7 @@ TEST(TaskSet, IsCheckedBeforeItIsUsed) {
   EXPECT_THAT(WhyNot([](S& s) { s.set_records(INT64_MAX); }), HasSubstr("is the most"));
   EXPECT_THAT(WhyNot([](S& s) { s.set_records_per_task(-1); }), HasSubstr("records of a task"));
   EXPECT_THAT(WhyNot([](S& s) { s.set_epochs(0); }), HasSubstr("epochs of"));
-  EXPECT_THAT(WhyNot([](S& s) { s.set_most_failures(0); }), HasSubstr("most failures"));
+  EXPECT_THAT(WhyNot([](S& s) { s.set_most_failures(-1); }), HasSubstr("most failures"));
   EXPECT_THAT(WhyNot([](S& s) { s.set_timeout_ticks(uint64_t{1} << 31); }), HasSubstr("seconds"));
   EXPECT_THAT(WhyNot([](S& s) {
                 s.set_records(int64_t{1} << 50);
