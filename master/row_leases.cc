@@ -12,6 +12,7 @@
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "kafka/admin.h"
+#include "kafka/broker_retry.h"
 #include "kafka/timeouts.h"
 #include "processors/policy.h"
 #include "topics/frame.h"
@@ -48,6 +49,15 @@ Status CheckSameSharding(const JobConfig& config, Training::Sharding begun,
 }  // namespace
 
 Status CheckShardingAsBegun(const JobConfig& config, const std::atomic<bool>& stop) {
+  // Who reads a topic that is not there waits for it, and here nobody may have created it.
+  MILLRACE_ASSIGN_OR_RETURN(const auto admin,
+                            KafkaAdmin::Create(ToKafkaOptions(config), "master-sharding"));
+  const Status found =
+      BrokerRetry(stop, config.broker_timeout_s())
+          .Run([&] { return admin->PartitionCount(TopicName(config.name(), Topic::kJob)); })
+          .status();
+  if (absl::IsNotFound(found) || absl::IsPermissionDenied(found)) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(found);
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   const StatusOr<std::optional<JobTraining>> begun = registry->ReadTraining();
