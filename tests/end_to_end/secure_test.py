@@ -378,7 +378,7 @@ class SecureTest(topology.OnABroker):
         self.broker.tool("kafka-topics", "--create", "--topic", "departures")
         self.broker.send({"departures": "\n".join(rows)})
         wanted = [acl for acl in ALL if acl[0] == SOURCE]
-        self.assertGreater(len(wanted), 10)
+        self.assertGreater(len(wanted), 9)
         lacking = {f"sourced-{i}": acl for i, acl in enumerate([None, *wanted])}
         self.broker.allow_transactional_ids(
             "flights-source", [f"{job}-source" for job, acl in lacking.items()
