@@ -86,15 +86,19 @@ class Tasks(test_master.OnABroker):
         self.assertEqual(self.done(folder), {record: 2 for record in range(2_000)})
         self.assertEqual(len(list(folder.iterdir())), 3)
 
-    def test_of_a_trainer_that_is_killed_go_to_others(self):
-        job, folder = self.trainers(records=240, epochs=1, seconds=1)
+    def kill_with_a_task(self, job):
+        """worker-1, whose tasks take a second."""
         log = job.run_dir / "logs" / "worker-1.log"
         job.wait_for_log("master", "worker-1 runs")
         end = time.monotonic() + PATIENCE
         while "has " not in log.read_text():
             self.assertLess(time.monotonic(), end, job.log("master"))
             time.sleep(0.02)
-        job.kill_pid(job.running()["worker-1"][1])  # it has a task for a second
+        job.kill_pid(job.running()["worker-1"][1])
+
+    def test_of_a_trainer_that_is_killed_go_to_others(self):
+        job, folder = self.trainers(records=240, epochs=1, seconds=1)
+        self.kill_with_a_task(job)
         self.assertEqual(job.wait("master", timeout=PATIENCE), 0, job.log("master"))
         times = self.done(folder)
         self.assertEqual(sorted(times), list(range(240)))
@@ -127,13 +131,7 @@ class Tasks(test_master.OnABroker):
 
     def test_of_a_trainer_that_is_killed_are_given_up_without_fault_tolerance(self):
         job, folder = self.trainers(240, 1, 1, "--task-fault-tolerance", "off")
-        log = job.run_dir / "logs" / "worker-1.log"
-        job.wait_for_log("master", "worker-1 runs")
-        end = time.monotonic() + PATIENCE
-        while "has " not in log.read_text():
-            self.assertLess(time.monotonic(), end, job.log("master"))
-            time.sleep(0.02)
-        job.kill_pid(job.running()["worker-1"][1])
+        self.kill_with_a_task(job)
         self.assertEqual(job.wait("master", timeout=PATIENCE), 0, job.log("master"))
         times = self.done(folder)
         self.assertEqual(set(times.values()), {1})
