@@ -174,7 +174,7 @@ class Leases(OnABroker):
             lambda counted: all(now > then for now, then in zip(counted, leased, strict=True)))
 
     def test_reach_a_process_that_takes_over_from_another(self):
-        job = self.job(["--rate", "400", "--relaunch-on-worker-failure", "0"], rows=24_000).start()
+        job = self.job(["--rate", "150", "--relaunch-on-worker-failure", "0"], rows=24_000).start()
         job.wait_for_counted(lambda counted: len(counted) == 4 and min(counted) > 0)
         # (It is not started again: it would have its workers back before anything could be seen.)
         os.kill(job.running()["worker-0"][1], signal.SIGABRT)
@@ -186,7 +186,7 @@ class Leases(OnABroker):
         self.assert_each_row_counted_once(job, 24_000)
 
     def test_reach_a_process_that_is_started_again(self):
-        job = self.job(["--rate", "400"], rows=24_000).start()
+        job = self.job(["--rate", "150"], rows=24_000).start()
         job.wait_for_counted(lambda counted: len(counted) == 4 and min(counted) > 0)
         job.kill_pid(job.running()["worker-0"][1])
         job.wait_for_log("master", "worker-0 has ended")
