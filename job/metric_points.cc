@@ -5,6 +5,7 @@
 
 #include "job/kafka_options.h"
 #include "kafka/broker_retry.h"
+#include "kafka/overdue_end.h"
 #include "kafka/timeouts.h"
 #include "topics/topics.h"
 
@@ -39,13 +40,8 @@ StatusOr<MetricPoints> MetricPoints::TryToOpen(const JobConfig& config,
 StatusOr<size_t> MetricPoints::Poll(const Take& take) {
   constexpr size_t kPointsAtOnce = 1000;
   ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord& record) {
-    end_.Pass(record.offset);
-    return take(record);
-  };
-  handler.on_end = [this](int32_t, Offset met) {
-    end_.Meet(met, std::chrono::steady_clock::now());
-  };
+  handler.on_record = take;
+  TellEnd(end_, handler);
   handler.on_out_of_range = [this](int32_t) {
     is_read_ = true;
     return absl::OkStatus();

@@ -1,10 +1,21 @@
 #include "kafka/overdue_end.h"
 
 #include <chrono>
+#include <utility>
 
+#include "base/check.h"
 #include "kafka/timeouts.h"
 
 namespace millrace {
+
+void TellEnd(KnownEnd& end, ConsumerHandler& handler) {
+  MILLRACE_CHECK(handler.on_record);
+  handler.on_record = [&end, take = std::move(handler.on_record)](const ConsumedRecord& record) {
+    end.Pass(record.offset);
+    return take(record);
+  };
+  handler.on_end = [&end](int32_t, Offset met) { end.Meet(met, std::chrono::steady_clock::now()); };
+}
 
 Status CheckOverdueEnd(KnownEnd& end, PartitionConsumer& consumer, const std::string& topic,
                        int32_t partition) {

@@ -24,11 +24,8 @@ Status ReadPartition(const KafkaOptions& kafka, const std::string& client_id,
   MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range, consumer->QueryRange(partition, kBrokerCall));
   KnownEnd end(range.end);
   ConsumerHandler handler;
-  handler.on_record = [&](const ConsumedRecord& record) {
-    end.Pass(record.offset);
-    return on_record(record);
-  };
-  handler.on_end = [&end](int32_t, Offset met) { end.Meet(met, std::chrono::steady_clock::now()); };
+  handler.on_record = on_record;
+  TellEnd(end, handler);
   handler.on_out_of_range = [&](int32_t) {
     return absl::UnavailableError(topic + ": records were deleted while they were read");
   };

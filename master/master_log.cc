@@ -73,12 +73,9 @@ Status MasterLog::Poll(const TakeRecord& take) {
   ConsumerHandler handler;
   handler.on_record = [&](const ConsumedRecord& record) {
     take(record.offset, record.value);
-    end_.Pass(record.offset);
     return absl::OkStatus();
   };
-  handler.on_end = [this](int32_t, Offset met) {
-    end_.Meet(met, std::chrono::steady_clock::now());
-  };
+  TellEnd(end_, handler);
   handler.on_out_of_range = [this](int32_t) {
     return absl::FailedPreconditionError(absl::StrCat(
         control_,

@@ -43,10 +43,9 @@ StatusOr<bool> PlanFollower::Poll() {
     hosts_.Take(record.key, record.value);
     if (wants_leases_) leases_.Take(record.key, record.value);
     has_changed |= record.key.starts_with(kPlanProcessKey);
-    end_.Pass(record.offset);
     return absl::OkStatus();
   };
-  handler.on_end = [&](int32_t, Offset met) { end_.Meet(met, std::chrono::steady_clock::now()); };
+  TellEnd(end_, handler);
   handler.on_out_of_range = [this](int32_t) {
     return absl::UnavailableError(topic_ + ": records were deleted while they were read");
   };

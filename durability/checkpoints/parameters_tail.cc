@@ -77,10 +77,9 @@ Status ParametersTail::CheckIncarnationOf(const OrderedByteMap& copy, const Offs
   handler.on_record = [&](const ConsumedRecord& record) {
     const bool is_first = !checked && CheckpointAssembler::Knows(record.key);
     if (is_first) checked = CheckIncarnation(copys, record.key, record.value);
-    end.Pass(record.offset);
     return absl::OkStatus();
   };
-  handler.on_end = [&](int32_t, Offset met) { end.Meet(met, std::chrono::steady_clock::now()); };
+  TellEnd(end, handler);
   handler.on_out_of_range = [](int32_t) {
     return absl::OutOfRangeError("was deleted and recreated while its first record was read");
   };
@@ -98,7 +97,6 @@ Status ParametersTail::CheckIncarnationOf(const OrderedByteMap& copy, const Offs
 StatusOr<size_t> ParametersTail::Poll(const Take& take) {
   ConsumerHandler handler;
   handler.on_record = [&](const ConsumedRecord& record) -> Status {
-    end_.Pass(record.offset);
     if (!CheckpointAssembler::Knows(record.key)) {
       spdlog::warn(
           "parameters, partition {}, offset {}: record skipped: its key is unknown, so it is not "
@@ -110,7 +108,7 @@ StatusOr<size_t> ParametersTail::Poll(const Take& take) {
                               assembler_.Add(record.offset, record.key, record.value));
     return part ? take(*std::move(part)) : absl::OkStatus();
   };
-  handler.on_end = [&](int32_t, Offset met) { end_.Meet(met, std::chrono::steady_clock::now()); };
+  TellEnd(end_, handler);
   handler.on_out_of_range = [](int32_t partition) {
     return absl::OutOfRangeError("parameters, partition " + std::to_string(partition) +
                                  ": records were deleted while they were read, or the topic was "

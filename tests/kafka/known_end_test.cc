@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kafka/overdue_end.h"
+
 namespace millrace {
 namespace {
 
@@ -30,6 +32,28 @@ TEST(KnownEnd, IsReachedByAReaderThatIsToldOfNoneSinceRecordsComeAllTheTime) {
   end.Pass(5);
   EXPECT_FALSE(end.is_reached());
   end.Pass(9);  // before it is what ends a transaction
+  EXPECT_TRUE(end.is_reached());
+}
+
+TEST(KnownEnd, HearsOfWhatAConsumersHandlerIsTold) {
+  KnownEnd end(5);
+  size_t taken = 0;
+  ConsumerHandler handler;
+  handler.on_record = [&taken](const ConsumedRecord&) {
+    ++taken;
+    return absl::OkStatus();
+  };
+  TellEnd(end, handler);
+  ConsumedRecord record;
+  record.offset = 3;
+  ASSERT_TRUE(handler.on_record(record).ok());
+  EXPECT_FALSE(end.is_reached());
+  record.offset = 4;
+  ASSERT_TRUE(handler.on_record(record).ok());
+  EXPECT_TRUE(end.is_reached());
+  EXPECT_EQ(taken, 2u);
+  end.Know(7);
+  handler.on_end(0, 7);
   EXPECT_TRUE(end.is_reached());
 }
 
