@@ -27,7 +27,8 @@ SKIPPED = {"build", "node_modules", "__pycache__"}
 SOURCES = (".cc", ".h", ".proto", ".py", ".cmake", ".txt", ".sh", ".yaml", ".json")
 SUFFIXES = "cc|h|proto|py|md|cmake|sh|yaml|textproto|svg|png|inc|pom.xml"
 # What is not ours: names and flags of other projects, files that users write.
-NOT_OURS = {"SynchronizeEmbedding", "--gtest_filter", "--data-binary"}
+NOT_OURS = {"SynchronizeEmbedding", "--gtest_filter", "--data-binary",
+            "--need-pod-manager", "--need-task-manager", "--need-training-service"}
 PLACEHOLDER = re.compile(r"(^|/)(mine\b|[A-Z]+(/|$))")  # mine.csv, tests/FOLDER/
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
