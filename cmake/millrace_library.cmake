@@ -15,8 +15,10 @@ add_library(millrace_same_bytes INTERFACE)
 target_compile_options(millrace_same_bytes INTERFACE -ffp-contract=off)
 target_link_libraries(millrace_options INTERFACE millrace_same_bytes)
 if(MILLRACE_SANITIZE)
+  # To compile the check of dynamic types takes a quarter of the time. No class is cast down here, and
+  # the use of a dead object is AddressSanitizer's to find.
   target_compile_options(millrace_options INTERFACE
-    -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    -fsanitize=${MILLRACE_SANITIZE} -fno-sanitize=vptr -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE})
 endif()
 

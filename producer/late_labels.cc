@@ -24,7 +24,7 @@ constexpr seconds kLookEvery(1);
 constexpr int kShareOfLooks = 10;
 // Less than LabelJoin::kLateMs, within which the first records of a partition must be known.
 constexpr seconds kLabelPartitionsEvery(3);
-constexpr seconds kLineEvery(60);
+constexpr seconds kCountsEvery(60);
 // A record whose time is further ahead of this clock would keep others back.
 constexpr int64_t kMostAheadMs = 3'600'000;
 // A partition is ahead of the others by more.
@@ -185,7 +185,7 @@ Status LateLabels::StartReading(int32_t partitions) {
     MILLRACE_RETURN_IF_ERROR(reader_->Start(partitions_, handler_));
   }
   next_look_ = next_partitions_ = steady_clock::now();
-  next_line_ = next_look_ + kLineEvery;
+  next_line_ = next_look_ + kCountsEvery;
   return absl::OkStatus();
 }
 
@@ -485,7 +485,7 @@ void LateLabels::Tell(Time now) {
     }
   }
   if (now < next_line_) return;
-  next_line_ = now + kLineEvery;
+  next_line_ = now + kCountsEvery;
   if (std::exchange(told_, rows) == rows) return;
   around_.display->Say(absl::StrCat(options_.topic, ": ", LabelCountsText(counts_)));
 }
