@@ -193,6 +193,8 @@ Status MasterProcessor::Apply(const ControlRecord& record) {
       MILLRACE_RETURN_IF_ERROR(leases_.Apply(record.lease()));
       table_.HaveWorkers(leases_.workers_end());
       return absl::OkStatus();
+    case ControlRecord::kMove:
+      return table_.MoveShard(record.move());
     case ControlRecord::kStop:
       return table_.Stop();
     case ControlRecord::WHAT_NOT_SET:

@@ -64,11 +64,12 @@ Status ProcessTable::Apply(const ProcessPlan& plan) {
         "processes of earlier plans are still being stopped, too many to begin others. Give the "
         "plan again when they have ended");
   }
-  plan_ = plan;
+  const ProcessPlan before = std::exchange(plan_, plan);
   phase_ = MasterState::ACTIVE;
   failure_.clear();
   IndexGroups();
   AddWanted();
+  DealShards(before);
   for (auto& [key, process] : processes_) {
     const ProcessGroup* group = GroupOf(key);
     if (group == nullptr || HoldsSlot(process.phase())) continue;

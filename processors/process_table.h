@@ -29,6 +29,11 @@ namespace millrace {
 //
 // A job without processes, which deals out tasks alone, goes on until it is stopped.
 //
+// The shards of the group that has them are dealt out over all its processes, whether these run or
+// not: who dies is started again with them. A plan with another number of processes (or shards)
+// deals them out again, and moves no more of them than that needs; otherwise a shard moves by
+// MoveShard.
+//
 // A job that is stopped, or has failed, stops the processes of the lowest priority first, and those
 // of the next only when they are gone.
 class ProcessTable {
@@ -56,6 +61,10 @@ class ProcessTable {
   void Tick();
   // FailedPrecondition: there is no plan.
   Status Stop();
+
+  // Another process hosts the shard from now on; what it hosts already stays. InvalidArgument or
+  // FailedPrecondition, and nothing changes: there is no such shard or process, or it has ended.
+  Status MoveShard(const ShardMove& move);
 
   // The job has at least so many logical workers, whatever its plan says: others have joined.
   void HaveWorkers(uint32_t workers);
@@ -86,6 +95,7 @@ class ProcessTable {
   size_t CountWith(const ProcessPlan& plan) const;
   void IndexGroups();
   void AddWanted();
+  void DealShards(const ProcessPlan& before);
   ProcessEvent EventOf(const ProcessReport& report, const ProcessState& process) const;
   void Move(ProcessState& process, ProcessEvent event);
   void Begin(ProcessState& process);
@@ -113,6 +123,7 @@ class ProcessTable {
   Status CheckJob() const;
   Status CheckProcess(const Key& key, const ProcessState& process) const;
   Status CheckWorkers() const;
+  Status CheckShards() const;
 
   MasterState::Phase phase_ = MasterState::IDLE;
   ProcessPlan plan_;

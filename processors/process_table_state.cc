@@ -97,6 +97,7 @@ Status ProcessTable::Check() const {
   if (plan_.slots() > 0 && Count(IsToRun) > plan_.slots()) {
     return BadTable("more processes are to run than slots are there");
   }
+  MILLRACE_RETURN_IF_ERROR(CheckShards());
   return CheckWorkers();
 }
 

@@ -52,6 +52,8 @@ Status CheckGroup(const ProcessGroup& group) {
   }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("logical workers of the group " + group.name() + ":",
                                        group.logical_workers(), kMostWorkers));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckAtMost("shards of the group " + group.name() + ":", group.shards(), kMostShards));
   return CheckCommand(group);
 }
 
@@ -69,6 +71,7 @@ Status CheckControl(const ControlRecord& record) {
       return CheckReport(record.report());
     case ControlRecord::kTick:
     case ControlRecord::kStop:
+    case ControlRecord::kMove:  // what it names may be in the plan or not
       return absl::OkStatus();
     case ControlRecord::kTask:
       return CheckTaskCommand(record.task());
@@ -113,6 +116,29 @@ Status CheckSlots(const ProcessPlan& plan) {
   return absl::OkStatus();
 }
 
+Status CheckThatGroupsDiffer(const ProcessPlan& plan) {
+  std::string with_workers;
+  std::string with_shards;
+  std::set<std::string> names;
+  for (const ProcessGroup& group : plan.groups()) {
+    if (!names.insert(group.name()).second) {
+      return BadControl("a plan that has the group " + group.name() + " twice");
+    }
+    const auto give = [&](const char* what, uint32_t given, std::string& before) -> Status {
+      if (given == 0) return absl::OkStatus();
+      if (!before.empty()) {
+        return BadControl(std::string("a plan that gives ") + what + " to two groups, " + before +
+                          " and " + group.name());
+      }
+      before = group.name();
+      return absl::OkStatus();
+    };
+    MILLRACE_RETURN_IF_ERROR(give("logical workers", group.logical_workers(), with_workers));
+    MILLRACE_RETURN_IF_ERROR(give("shards", group.shards(), with_shards));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Status CheckPlan(const ProcessPlan& plan) {
@@ -122,22 +148,12 @@ Status CheckPlan(const ProcessPlan& plan) {
   }
   uint64_t processes = 0;
   uint64_t least = 0;
-  std::string with_workers;
-  std::set<std::string> names;
   for (const ProcessGroup& group : plan.groups()) {
     MILLRACE_RETURN_IF_ERROR(CheckGroup(group));
     processes += group.count();
     least += group.least();
-    if (!names.insert(group.name()).second) {
-      return BadControl("a plan that has the group " + group.name() + " twice");
-    }
-    if (group.logical_workers() == 0) continue;
-    if (!with_workers.empty()) {
-      return BadControl("a plan that gives logical workers to two groups, " + with_workers +
-                        " and " + group.name());
-    }
-    with_workers = group.name();
   }
+  MILLRACE_RETURN_IF_ERROR(CheckThatGroupsDiffer(plan));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("processes:", processes, kMostProcesses));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("bytes of the plan:", plan.ByteSizeLong(), kMostPlanBytes));
   if (plan.slots() == 0 || plan.slots() >= least) return CheckSlots(plan);

@@ -14,7 +14,7 @@ StatusOr<Incarnation> Incarnation::Parse(std::string_view text) {
   const auto bad = [&](const std::string& why) {
     return absl::InvalidArgumentError(
         "expected PROCESS:INCARNATION, for example worker-0:1, but " + why +
-        ". Only MasterApp gives this: leave it out when you start WorkerApp by hand");
+        ". Only MasterApp gives this: leave it out when you start the program by hand");
   };
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos) return bad("there is no colon");
@@ -43,7 +43,10 @@ void PlannedHosts::Take(std::string_view key, std::string_view value) {
   ProcessState process;
   if (!DecodePlanValue(value, process).ok() || ToText(process.process()) != name) return;
   const bool is_usable =
-      std::ranges::all_of(process.workers(), [](uint32_t worker) { return worker < kMostWorkers; });
+      std::ranges::all_of(process.workers(),
+                          [](uint32_t worker) { return worker < kMostWorkers; }) &&
+      std::ranges::all_of(process.shards(), [](uint32_t shard) { return shard < kMostShards; }) &&
+      std::ranges::is_sorted(process.shards());
   if (!is_usable) return;
   process.clear_command();
   processes_.insert_or_assign(std::string(name), std::move(process));
@@ -53,6 +56,19 @@ std::set<int32_t> PlannedHosts::WorkersOf(const Incarnation& incarnation) const 
   const auto found = processes_.find(incarnation.process);
   if (found == processes_.end() || found->second.incarnation() != incarnation.number) return {};
   return {found->second.workers().begin(), found->second.workers().end()};
+}
+
+std::vector<uint32_t> PlannedHosts::ShardsOf(const Incarnation& incarnation) const {
+  const auto found = processes_.find(incarnation.process);
+  if (found == processes_.end() || found->second.incarnation() != incarnation.number) return {};
+  return {found->second.shards().begin(), found->second.shards().end()};
+}
+
+std::string PlannedHosts::HostOf(uint32_t shard) const {
+  for (const auto& [name, process] : processes_) {
+    if (std::ranges::binary_search(process.shards(), shard)) return name;
+  }
+  return "";
 }
 
 bool PlannedHosts::IsReplaced(const Incarnation& incarnation) const {

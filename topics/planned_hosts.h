@@ -1,4 +1,5 @@
-// What `plan` says of the processes that host logical workers, as WorkerApp reads it.
+// What `plan` says of the processes that host logical workers and shards, as WorkerApp
+// and ServerApp read it.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,10 @@ class PlannedHosts {
 
   // Empty: it hosts none, it is not in the plan, or another incarnation of it is there by now.
   std::set<int32_t> WorkersOf(const Incarnation& incarnation) const;
+  // Ascending; empty as above.
+  std::vector<uint32_t> ShardsOf(const Incarnation& incarnation) const;
+  // The process that hosts the shard, whichever incarnation of it; empty: none.
+  std::string HostOf(uint32_t shard) const;
   // Whether a later incarnation of the process was to be started.
   bool IsReplaced(const Incarnation& incarnation) const;
   // The names of all processes that host workers, in order.

@@ -12,6 +12,7 @@
 #include "base/background_worker.h"
 #include "base/stall_watch.h"
 #include "base/status.h"
+#include "job/plan_follower.h"
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
@@ -19,7 +20,6 @@
 #include "messages/job.pb.h"
 #include "topics/master_topics.h"
 #include "topics/planned_hosts.h"
-#include "worker/plan_follower.h"
 
 namespace millrace {
 

@@ -34,6 +34,9 @@ ProcessPlan SomePlan(ByteSource& bytes) {
     if (bytes.Chance(64)) group.set_least(1);
   }
   if (bytes.Chance(64)) plan.set_slots(4);
+  if (bytes.Chance(128)) {
+    plan.mutable_groups(0)->set_shards(1 + static_cast<uint32_t>(bytes.Below(4)));
+  }
   return plan;
 }
 
@@ -41,7 +44,7 @@ ControlRecord SomeRecord(const MasterProcessor& master, ByteSource& bytes) {
   ControlRecord record;
   record.set_epoch(kEpoch);
   const std::vector<ProcessState> processes = master.processes();
-  switch (processes.empty() ? 0 : bytes.Below(20)) {
+  switch (processes.empty() ? 0 : bytes.Below(22)) {
     case 0:
       *record.mutable_plan() = SomePlan(bytes);
       break;
@@ -69,6 +72,11 @@ ControlRecord SomeRecord(const MasterProcessor& master, ByteSource& bytes) {
     case 18:
     case 19:
       *record.mutable_lease() = SomeLeaseCommand(master.leases(), bytes);
+      break;
+    case 20:
+    case 21:  // also of what is not there
+      record.mutable_move()->set_shard(static_cast<uint32_t>(bytes.Below(5)));
+      record.mutable_move()->set_rank(static_cast<uint32_t>(bytes.Below(4)));
       break;
     default: {
       const ProcessState& process = processes[bytes.Below(processes.size())];

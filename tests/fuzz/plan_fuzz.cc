@@ -1,5 +1,7 @@
-// Records of `plan`, as a WorkerApp reads them: what it hosts, and the rows that its workers are
-// leased. What cannot be is refused with a reason, and nobody reads a row twice, or another one.
+// Records of `plan`, as WorkerApp and ServerApp read them: what they host, and the rows that
+// workers are leased. What cannot be is refused with a reason, and nobody reads a row twice, or
+// another one.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -92,6 +94,9 @@ ProcessState SomeProcess(ByteSource& bytes) {
   for (size_t left = bytes.Below(4); left > 0; --left) {
     process.add_workers(static_cast<uint32_t>(bytes.Below(4)));
   }
+  for (size_t left = bytes.Below(3); left > 0; --left) {
+    process.add_shards(static_cast<uint32_t>(bytes.Below(4)));
+  }
   return process;
 }
 
@@ -113,6 +118,11 @@ void FollowHosts(PlannedHosts& hosts, ByteSource& bytes) {
         MILLRACE_CHECK(worker >= 0 && worker < static_cast<int32_t>(kMostWorkers));
       }
     }
+  }
+  for (uint64_t number = 0; number < 4; ++number) {
+    const std::vector<uint32_t> shards = hosts.ShardsOf({ToText(process.process()), number});
+    MILLRACE_CHECK(std::ranges::is_sorted(shards));
+    MILLRACE_CHECK(shards.empty() || shards.back() < kMostShards);
   }
   std::string self = ToText(process.process()) + ":" + std::to_string(process.incarnation());
   if (bytes.Chance(64)) Mutate(self, bytes);

@@ -27,7 +27,9 @@ enum class MasterError {
   kStopsOnlyWhatRuns,    // a launcher that stops nothing that was not started yet
   kStartsWhatIsThere,    // a launcher that starts an incarnation as often as it is told to
   kForgetsALogicalWorker,
-  kReadsThePlanOnce,  // a WorkerApp that keeps the workers that it was given first
+  kKeepsMoveToItself,   // a move of a shard is carried out, but not written to `control`
+  kKeepsShardsForEver,  // a ServerApp that keeps the shards that it was given first
+  kReadsThePlanOnce,    // a WorkerApp that keeps the workers that it was given first
 };
 
 // As launcher.h says. It has no log and no master; a violated promise is kept in violation().

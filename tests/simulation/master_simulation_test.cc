@@ -43,6 +43,7 @@ constexpr std::string_view kHappensToMasters[] = {
     "rest in ENDED",
     "rest in FAILED",
     "rest in STOPPED",
+    "shard moved by a user",
     "start of what has ended, by an older master",
     "start of what was forgotten, by an older master",
     "start repeated, by an older master",
@@ -78,11 +79,13 @@ constexpr Planted<MasterError> kPlantedInMaster[] = {
     {MasterError::kRemembersReports, "AReportThatIsMadeOnce", 100},
     {MasterError::kForgetsChanges, "ChangesThatAnAbortLoses", 100},
     {MasterError::kIsNotFenced, "AnOlderMasterThatIsNotFenced", 100},
-    {MasterError::kTakesUnseenForEnded, "WhatIsNotSeenTakenForEnded", 100},
+    {MasterError::kTakesUnseenForEnded, "WhatIsNotSeenTakenForEnded", 500},
     {MasterError::kLauncherForgets, "ALauncherThatStartsWhatIsForgotten", 500},
     {MasterError::kStopsOnlyWhatRuns, "ALauncherThatStopsOnlyWhatRuns", 100},
     {MasterError::kStartsWhatIsThere, "ALauncherThatStartsWhatIsThere", 100},
     {MasterError::kForgetsALogicalWorker, "ALogicalWorkerThatNobodyHosts", 100},
+    {MasterError::kKeepsMoveToItself, "AMoveThatDoesNotSurviveTheMaster", 300},
+    {MasterError::kKeepsShardsForEver, "AServerAppThatKeepsAShardThatWasMoved", 300},
     {MasterError::kReadsThePlanOnce, "AWorkerAppThatDoesNotFollowThePlan", 100},
 };
 

@@ -12,6 +12,7 @@
 #include "processors/master_processor.h"
 #include "tests/simulation/master_misreading.h"
 #include "tests/simulation/random.h"
+#include "tests/simulation/shard_moves.h"
 #include "tests/simulation/simulated_plan.h"
 #include "tests/simulation/worker_apps.h"
 #include "topics/control_codec.h"
@@ -122,6 +123,7 @@ class MasterWorld {
       slots_ = random_.Chance(0.4) ? 0 : static_cast<uint32_t>(random_.Between(3, 6));
     // A worker must fit beside all servers and a producer.
     add("server", random_.Between(1, slots_ == 3 ? 1 : 2), 3, 1);
+    plan.mutable_groups(0)->set_shards(kSimulatedShards);
     if (random_.Chance(0.5)) add("producer", 1, 2, 1);
     if (random_.Chance(0.9)) {
       add("worker", random_.Between(1, 3), 1, 1);
@@ -134,8 +136,12 @@ class MasterWorld {
   }
 
   void UserActs() {
-    const uint64_t kind = random_.Below(10);
+    const uint64_t kind = random_.Below(12);
     ControlRecord record = NewControl();
+    if (kind >= 10) record = DrawMove(random_);
+    if (kind >= 10 && error_ == MasterError::kKeepsMoveToItself) {
+      return void(moves_.Note(record, referee_));
+    }
     if (kind < 4) {
       *record.mutable_plan() = DrawPlan();
     } else if (kind == 4) {
@@ -152,7 +158,7 @@ class MasterWorld {
       if (!old) return;
       Cover("record repeated");
       return Append(*old);
-    } else {
+    } else if (kind < 10) {
       return Append(DrawUnusable());
     }
     Append(EncodeControl(record));
@@ -387,6 +393,7 @@ class MasterWorld {
   void CheckCommit(const MasterProcessor& committed) {
     const auto next = static_cast<size_t>(int64_t{committed.next_offset()});
     for (; referee_next_ < next; ++referee_next_) {
+      if (control_[referee_next_]) Cover(moves_.Note(*control_[referee_next_], referee_));
       FoldInto(referee_, referee_next_);
       CheckBackOff(referee_next_);
     }
@@ -524,6 +531,7 @@ class MasterWorld {
   }
 
   void CheckHosts(const std::vector<MasterMachine::Life*>& running) {
+    Violate(worker_apps_.WhatIsWrongWithShards(moves_.moved(), running));
     if (worker_apps_.has_seen_move()) Cover("worker moved between living processes");
     if (!wish_ || !wish_->has_plan()) return;
     for (const ProcessGroup& group : wish_->plan().groups()) {
@@ -568,7 +576,8 @@ class MasterWorld {
   std::vector<std::unique_ptr<SimulatedMaster>> masters_;
 
   std::optional<ControlRecord> wish_;  // the last plan or stop
-  std::set<std::string> done_;         // who has ended with exit code 0, not told to
+  ShardMoves moves_;
+  std::set<std::string> done_;  // who has ended with exit code 0, not told to
   std::set<std::pair<std::string, uint64_t>> ordered_;
   std::set<MasterState::Phase> phases_;
   std::optional<uint64_t> quiet_since_tick_;

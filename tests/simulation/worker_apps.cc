@@ -14,6 +14,10 @@ void WorkerApps::Read(const PlanChanges& changes,
   }
   for (const MasterMachine::Life* life : running) {
     const Key key(ToText(life->report.process()), life->report.incarnation());
+    std::vector<uint32_t>& shards = shards_[key];
+    if (error_ != MasterError::kKeepsShardsForEver || shards.empty()) {
+      shards = plan_.ShardsOf({key.first, key.second});
+    }
     std::set<int32_t>& hosted = hosted_[key];
     if (error_ == MasterError::kReadsThePlanOnce && !hosted.empty()) continue;
     const std::set<int32_t> now = plan_.WorkersOf({key.first, key.second});
@@ -52,6 +56,35 @@ std::string WorkerApps::WhatIsWrong(uint32_t logical_workers,
   }
   if (host_of.size() > logical_workers) return "more workers are hosted than there are";
   return most > least + 1 ? "workers are not shared evenly" : "";
+}
+
+std::string WorkerApps::WhatIsWrongWithShards(
+    const std::map<uint32_t, uint32_t>& moved,
+    const std::vector<MasterMachine::Life*>& running) const {
+  std::map<uint32_t, std::string> host_of;
+  for (const MasterMachine::Life* life : running) {
+    const Key key(ToText(life->report.process()), life->report.incarnation());
+    const auto found = shards_.find(key);
+    if (found == shards_.end()) continue;
+    for (const uint32_t shard : found->second) {
+      const auto [entry, is_new] = host_of.emplace(shard, key.first);
+      if (!is_new) {
+        return "shard " + std::to_string(shard) + " is hosted by " + entry->second + " and by " +
+               key.first;
+      }
+    }
+  }
+  for (const auto& [shard, rank] : moved) {
+    const std::string wanted = "server-" + std::to_string(rank);
+    const bool runs = std::ranges::any_of(running, [&](const MasterMachine::Life* life) {
+      return ToText(life->report.process()) == wanted;
+    });
+    const auto host = host_of.find(shard);
+    if (host == host_of.end() ? runs : host->second != wanted) {
+      return "shard " + std::to_string(shard) + " was moved to " + wanted + ", which has it not";
+    }
+  }
+  return "";
 }
 
 }  // namespace millrace::simulation

@@ -62,7 +62,14 @@ TEST(ProcessPlan, IsCheckedBeforeItIsUsed) {
                 p.mutable_groups(0)->set_logical_workers(1);
                 g.set_logical_workers(1);
               }),
-              HasSubstr("to two groups, server and worker"));
+              HasSubstr("logical workers to two groups, server and worker"));
+  EXPECT_THAT(WhyNot([](P&, G& g) { g.set_shards(1'001); }),
+              HasSubstr("shards of the group worker: 1001"));
+  EXPECT_THAT(WhyNot([](P& p, G& g) {
+                p.mutable_groups(0)->set_shards(1);
+                g.set_shards(1);
+              }),
+              HasSubstr("shards to two groups, server and worker"));
   EXPECT_THAT(WhyNot([](P&, G& g) { g.clear_command(); }), HasSubstr("worker is empty"));
   EXPECT_THAT(WhyNot([](P&, G& g) { g.set_command(0, ""); }), HasSubstr("worker is empty"));
   EXPECT_THAT(WhyNot([](P&, G& g) { g.add_command(std::string(1, '\0')); }), HasSubstr("byte 0"));

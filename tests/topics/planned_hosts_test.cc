@@ -69,6 +69,39 @@ TEST(PlannedHosts, AreNotToldByOtherRecordsAndDamage) {
   EXPECT_THAT(hosts.WorkersOf({"worker-0", 3}), ElementsAre(0, 1));
 }
 
+void TakeShards(PlannedHosts& hosts, uint64_t incarnation, std::initializer_list<uint32_t> shards) {
+  ProcessState process;
+  *process.mutable_process() = ParseProcessName("server-1").value();
+  process.set_incarnation(incarnation);
+  for (const uint32_t shard : shards) process.add_shards(shard);
+  hosts.Take(ProcessPlanKey(process.process()), EncodePlanValue(process));
+}
+
+TEST(PlannedHosts, HostShardsAsTheNewestRecordOfTheirIncarnationSays) {
+  PlannedHosts hosts;
+  EXPECT_THAT(hosts.ShardsOf({"server-1", 3}), IsEmpty());
+  TakeShards(hosts, 3, {0, 2});
+  EXPECT_THAT(hosts.ShardsOf({"server-1", 3}), ElementsAre(0, 2));
+  EXPECT_THAT(hosts.Names(), IsEmpty()) << "those of workers";
+  TakeShards(hosts, 3, {2});
+  EXPECT_THAT(hosts.ShardsOf({"server-1", 3}), ElementsAre(2));
+  EXPECT_EQ(hosts.HostOf(2), "server-1");
+  EXPECT_EQ(hosts.HostOf(0), "");
+  TakeShards(hosts, 4, {2, 3});
+  EXPECT_THAT(hosts.ShardsOf({"server-1", 3}), IsEmpty()) << "another has taken its place";
+  EXPECT_THAT(hosts.ShardsOf({"server-1", 4}), ElementsAre(2, 3));
+  hosts.Take("process:server-1", {});
+  EXPECT_THAT(hosts.ShardsOf({"server-1", 4}), IsEmpty());
+}
+
+TEST(PlannedHosts, HostNoShardsThatNoJobHas) {
+  PlannedHosts hosts;
+  TakeShards(hosts, 3, {0, 2});
+  TakeShards(hosts, 3, {0, kMostShards});
+  TakeShards(hosts, 3, {2, 1});
+  EXPECT_THAT(hosts.ShardsOf({"server-1", 3}), ElementsAre(0, 2));
+}
+
 TEST(Incarnation, IsANameAndANumber) {
   const StatusOr<Incarnation> incarnation = Incarnation::Parse("worker-12:345");
   ASSERT_EQ(incarnation.status(), absl::OkStatus());

@@ -1,4 +1,4 @@
-#include "worker/plan_follower.h"
+#include "job/plan_follower.h"
 
 #include <chrono>
 
@@ -21,7 +21,7 @@ StatusOr<std::unique_ptr<PlanFollower>> PlanFollower::Create(const KafkaOptions&
   std::unique_ptr<PlanFollower> follower(
       new PlanFollower(MasterTopicName(job, MasterTopic::kPlan), wants_leases));
   ConsumerOptions options;
-  options.client_id = "worker-plan";
+  options.client_id = "plan";
   options.fetch_wait = kPlanWait;
   options.read_committed = true;
   MILLRACE_ASSIGN_OR_RETURN(follower->consumer_,
