@@ -1,0 +1,132 @@
+#include "apps/master_commands.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "apps/job_flags.h"
+#include "apps/program.h"
+#include "job/stop_signal.h"
+#include "master/master_requests.h"
+#include "master/model_quality.h"
+#include "master/plan_reader.h"
+#include "master/status_text.h"
+
+namespace millrace {
+namespace {
+
+constexpr char kStatusDescription[] =
+    "MasterApp status: shows a job's processes as its MasterApp sees them.";
+constexpr char kStatusFooter[] =
+    "Examples\n"
+    "  MasterApp status --job flights\n"
+    "  MasterApp status --job flights --json | jq '.processes[] | {name, phase}'\n"
+    "\n"
+    "It reads the job's topic plan, which the master writes, and gives up after 5 seconds without "
+    "a\n"
+    "broker, unless --broker-timeout says otherwise. It also reads the topic metrics, and warns\n"
+    "if the model is worse than the class frequencies, or the mean, alone. docs/master.md says\n"
+    "what the phases are, and has the fields of --json.\n"
+    "\n"
+    "Exit codes: 0 it was shown; 1 an error, also that no MasterApp has run the job; 2 wrong\n"
+    "usage.";
+
+constexpr char kStopDescription[] =
+    "MasterApp stop: has a job's MasterApp stop the job's processes, wherever it runs.";
+constexpr char kStopFooter[] =
+    "Examples\n"
+    "  MasterApp stop --job flights\n"
+    "\n"
+    "They end in an orderly way, workers first, servers last, with everything saved: the job goes\n"
+    "on when MasterApp is started again.\n"
+    "\n"
+    "Exit codes: 0 they are stopped, or had ended; 1 an error, also that no MasterApp answers; 2\n"
+    "wrong usage; 130 stopped waiting for it.";
+
+constexpr char kResizeDescription[] =
+    "MasterApp resize: changes the number of a job's logical workers while it trains.";
+constexpr char kResizeFooter[] =
+    "Examples\n"
+    "  MasterApp resize --job flights --workers 8\n"
+    "\n"
+    "For jobs that lease rows (--sharding dynamic, docs/leases.md). --workers says how many it\n"
+    "is to have. New ones get leases when shard 0 has let them in; those that are too many get\n"
+    "through with theirs, and leave. The job's processes share the logical workers: their number\n"
+    "stays as it is. Waits until the job has the workers. Ctrl-C ends the waiting only.\n"
+    "\n"
+    "Exit codes: 0 the job has so many workers, or has ended meanwhile; 1 an error, and nothing\n"
+    "has changed, or no MasterApp answers; 2 wrong usage; 130 stopped waiting for it.";
+
+// A command that a person waits for gives up without a broker, unless told otherwise.
+StatusOr<JobConfig> LoadToAsk(const JobFlags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
+  constexpr double kBrokerTimeoutS = 5;
+  if (!config.has_broker_timeout_s()) config.set_broker_timeout_s(kBrokerTimeoutS);
+  return config;
+}
+
+Status ShowStatus(const JobFlags& flags, bool json) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
+  const std::atomic<bool>& stop = StopOnSignals();
+  MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
+  // Who may not read figures is shown the processes.
+  const StatusOr<std::optional<std::string>> worse_than_prior = ReadWorseThanPrior(config, stop);
+  if (worse_than_prior.ok()) {
+    job.worse_than_prior = *worse_than_prior;
+  } else {
+    std::fprintf(
+        stderr,
+        "MasterApp status: the topic %s.metrics cannot be read, so it is not known whether the "
+        "model is worse than the class frequencies (%s). Give this user the right to read it "
+        "(docs/security.md)\n",
+        config.name().c_str(), std::string(worse_than_prior.status().message()).c_str());
+  }
+  const std::string text = json ? StatusJson(config.name(), job) : StatusTable(config.name(), job);
+  const bool is_written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  return is_written ? absl::OkStatus()
+                    : absl::UnavailableError("standard output cannot be written to");
+}
+
+Status Stop(const JobFlags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
+  MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job, StopJob(config, StopOnSignals()));
+  std::fputs(StatusTable(config.name(), job).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+Status Resize(const JobFlags& flags) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
+  MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job,
+                            ResizeJob(config, config.workers(), StopOnSignals()));
+  std::fputs(StatusTable(config.name(), job).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunMasterStatus(int argc, char** argv) {
+  CLI::App app(kStatusDescription, "MasterApp status");
+  app.footer(kStatusFooter);
+  const JobFlags flags(app);
+  bool json = false;
+  app.add_flag("--json", json, "A JSON object instead of a table")->group("Display");
+  return RunProgram(app, "MasterApp status", argc, argv, [&] { return ShowStatus(flags, json); });
+}
+
+int RunMasterStop(int argc, char** argv) {
+  CLI::App app(kStopDescription, "MasterApp stop");
+  app.footer(kStopFooter);
+  const JobFlags flags(app);
+  return RunProgram(app, "MasterApp stop", argc, argv, [&] { return Stop(flags); });
+}
+
+int RunMasterResize(int argc, char** argv) {
+  CLI::App app(kResizeDescription, "MasterApp resize");
+  app.footer(kResizeFooter);
+  const JobFlags flags(app);
+  app.get_option("--workers")->required();  // that of a job file is what the job began with
+  return RunProgram(app, "MasterApp resize", argc, argv, [&] { return Resize(flags); });
+}
+
+}  // namespace millrace
