@@ -117,6 +117,43 @@ std::string ProcessNews(const ProcessState* before, const ProcessState& now, uin
   }
 }
 
+// By shard: the process that hosts it.
+std::map<uint32_t, std::string> HostsOfShards(const std::vector<ProcessState>& processes) {
+  std::map<uint32_t, std::string> hosts;
+  for (const ProcessState& process : processes) {
+    for (const uint32_t shard : process.shards()) hosts[shard] = ToText(process.process());
+  }
+  return hosts;
+}
+
+void AddMoves(const JobProcesses& before, const JobProcesses& now, std::vector<std::string>& all) {
+  const std::map<uint32_t, std::string> known = HostsOfShards(before.processes);
+  for (const auto& [shard, host] : HostsOfShards(now.processes)) {
+    const auto old = known.find(shard);
+    if (old == known.end() || old->second == host) continue;
+    all.push_back(absl::StrCat("shard ", shard, " moves from ", old->second, " to ", host));
+  }
+}
+
+// "0-2, 5"
+std::string Numbers(const google::protobuf::RepeatedField<uint32_t>& ascending) {
+  std::string text;
+  for (int i = 0; i < ascending.size(); ++i) {
+    const int begin = i;
+    while (i + 1 < ascending.size() && ascending[i + 1] == ascending[i] + 1) ++i;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", ascending[begin]);
+    if (i > begin) absl::StrAppend(&text, "-", ascending[i]);
+  }
+  return text;
+}
+
+// What it hosts.
+std::string HostedText(const ProcessState& process) {
+  if (!process.shards().empty()) return "shards " + Numbers(process.shards());
+  if (!process.workers().empty()) return "workers " + Numbers(process.workers());
+  return "-";
+}
+
 std::string JobNews(const MasterState& before, const MasterState& now) {
   if (before.phase() == now.phase()) return "";
   switch (now.phase()) {
@@ -389,6 +426,7 @@ std::vector<std::string> News(const JobProcesses& before, const JobProcesses& no
   for (const auto& [name, process] : known) {
     if (IsAlive(process->phase())) add(absl::StrCat(name, " was stopped, as the plan wants it"));
   }
+  AddMoves(before, now, all);
   std::map<std::string, const JobTaskSet*> known_sets;
   for (const JobTaskSet& set : before.task_sets) known_sets[set.state.spec().name()] = &set;
   for (const JobTaskSet& set : now.task_sets) {
@@ -410,11 +448,11 @@ std::string StatusTable(const std::string& job, const JobProcesses& now) {
     absl::StrAppend(&text, "; at most ", now.state.plan().slots(), " processes at a time");
   }
   absl::StrAppend(&text, "\n");
-  std::vector<std::array<std::string, 7>> lines = {
-      {"process", "phase", "incarnation", "restarts", "for", "last end", "log"}};
+  std::vector<std::array<std::string, 8>> lines = {
+      {"process", "phase", "hosts", "incarnation", "restarts", "for", "last end", "log"}};
   for (const ProcessState& process : now.processes) {
     const std::string log = LogOf(process, now.state);
-    lines.push_back({ToText(process.process()), PhaseText(process.phase()),
+    lines.push_back({ToText(process.process()), PhaseText(process.phase()), HostedText(process),
                      absl::StrCat(process.incarnation()), absl::StrCat(process.restarts()),
                      Duration(SecondsIn(process, now.state)),
                      process.has_last_end() ? ToText(process.last_end()) : "-",
@@ -441,6 +479,7 @@ std::string StatusJson(const std::string& job, const JobProcesses& now) {
          {"seconds", SecondsIn(process, now.state)},
          {"last_end", EndJson(process)},
          {"workers", std::vector(process.workers().begin(), process.workers().end())},
+         {"shards", std::vector(process.shards().begin(), process.shards().end())},
          {"log", log.empty() ? Json() : Json(log)}});
   }
   const std::string& failure = now.state.failure();

@@ -50,14 +50,15 @@ std::vector<MemberState> NodesOf(const JobNodes& nodes);
 std::optional<JobLeases> LeasesOf(const LeaseTable& leases);
 
 // A sentence for each process that has begun to run, ended or is being stopped since `before`, for
-// each data set that has begun, is done or has lost a task, for each node that has joined, died or
-// left, for leases when they begin and when there is no further row, and for the job's phase.
-// Without an end of line.
+// each shard that has moved, each data set that has begun, is done or has lost a task, for each
+// node that has joined, died or left, for leases when they begin and when there is no further row,
+// and for the job's phase. Without an end of line.
 std::vector<std::string> News(const JobProcesses& before, const JobProcesses& now);
 
-// The job's phase, and a line for each process: name, phase, incarnation, restarts, for how long,
-// how it ended last; and a line for each data set, each node, and each worker that has leases, if
-// there is one; last what is to be said of the model. ASCII; ends with an end of line.
+// The job's phase, and a line for each process: name, phase, what it hosts, incarnation,
+// restarts, for how long, how it ended last; and a line for each data set, each node, and each
+// worker that has leases, if there is one; last what is to be said of the model. ASCII; ends with
+// an end of line.
 std::string StatusTable(const std::string& job, const JobProcesses& now);
 
 // The same for programs (docs/master.md), with an end of line.

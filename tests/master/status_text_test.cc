@@ -90,6 +90,23 @@ TEST(NewsTest, AProcessThatHasGoneFromThePlanIsNotForgottenSilently) {
               ElementsAre("worker-0 was stopped, as the plan wants it"));
 }
 
+ProcessState Server(uint32_t rank, std::initializer_list<uint32_t> shards) {
+  ProcessState server = Running();
+  server.mutable_process()->set_group("server");
+  server.mutable_process()->set_rank(rank);
+  for (const uint32_t shard : shards) server.add_shards(shard);
+  return server;
+}
+
+TEST(NewsTest, AShardThatMovesIsToldOnce) {
+  const JobProcesses before = Job({Server(0, {0, 2}), Server(1, {1})});
+  const JobProcesses now = Job({Server(0, {2}), Server(1, {0, 1})});
+  EXPECT_THAT(News(before, now), ElementsAre("shard 0 moves from server-0 to server-1"));
+  EXPECT_THAT(News(now, now), IsEmpty());
+  // Those of a job that begins are nobody's before.
+  EXPECT_THAT(News(Job({Server(0, {}), Server(1, {})}), now), IsEmpty());
+}
+
 TEST(NewsTest, TheJobsEndIsTold) {
   EXPECT_THAT(News(Job({}), Job({}, MasterState::ENDED)),
               ElementsAre(HasSubstr("the job has ended")));
@@ -104,9 +121,17 @@ TEST(StatusTableTest, HasALineForEachProcess) {
   running.set_restarts(2);
   EXPECT_EQ(StatusTable("flights", Job({running})),
             "job flights: active\n"
-            "process   phase    incarnation  restarts  for      last end            log\n"
-            "worker-0  running  3            2         0:01:05  signal 9 (SIGKILL)  "
+            "process   phase    hosts  incarnation  restarts  for      last end            log\n"
+            "worker-0  running  -      3            2         0:01:05  signal 9 (SIGKILL)  "
             "/run/flights/logs/worker-0.log\n");
+}
+
+TEST(StatusTableTest, SaysWhatEachProcessHosts) {
+  ProcessState worker = Running();
+  for (const uint32_t number : {1, 3}) worker.add_workers(number);
+  const std::string table = StatusTable("flights", Job({Server(0, {0, 1, 2, 5, 7, 8}), worker}));
+  EXPECT_THAT(table, HasSubstr("server-0  running  shards 0-2, 5, 7-8  "));
+  EXPECT_THAT(table, HasSubstr("worker-0  running  workers 1, 3  "));
 }
 
 TEST(StatusTableTest, SaysWhyAJobHasFailedAndHowManyMayRun) {
@@ -149,6 +174,10 @@ TEST(StatusJsonTest, HasTheSameForPrograms) {
   running.add_workers(3);
   const auto hosting = nlohmann::json::parse(StatusJson("flights", Job({running})));
   EXPECT_EQ(hosting["processes"][0]["workers"], nlohmann::json({1, 3}));
+  EXPECT_TRUE(hosting["processes"][0]["shards"].empty());
+  const auto server = nlohmann::json::parse(StatusJson("flights", Job({Server(1, {0, 2})})));
+  EXPECT_EQ(server["processes"][0]["name"], "server-1");
+  EXPECT_EQ(server["processes"][0]["shards"], nlohmann::json({0, 2}));
 }
 
 TEST(StatusJsonTest, HasNoFileOfALogWhereProcessesArePods) {
