@@ -58,6 +58,7 @@ constexpr char kFooter[] =
     "  MasterApp status [FLAGS]   its processes, where they stand and how they ended last\n"
     "  MasterApp stop [FLAGS]     stop its processes, from anywhere\n"
     "  MasterApp resize [FLAGS]   change the number of its logical workers while it trains\n"
+    "  MasterApp move [FLAGS]     have another process host a shard while it trains\n"
     "\n"
     "Examples\n"
     "  MasterApp --job flights --input flights.csv --label late --numeric distance,temp \\\n"
@@ -461,5 +462,6 @@ int main(int argc, char** argv) {
   if (command == "status") return millrace::RunMasterStatus(argc - 1, argv + 1);
   if (command == "stop") return millrace::RunMasterStop(argc - 1, argv + 1);
   if (command == "resize") return millrace::RunMasterResize(argc - 1, argv + 1);
+  if (command == "move") return millrace::RunMasterMove(argc - 1, argv + 1);
   return millrace::RunJob(argc, argv);
 }

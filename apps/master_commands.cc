@@ -1,6 +1,7 @@
 #include "apps/master_commands.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -58,6 +59,21 @@ constexpr char kResizeFooter[] =
     "Exit codes: 0 the job has so many workers, or has ended meanwhile; 1 an error, and nothing\n"
     "has changed, or no MasterApp answers; 2 wrong usage; 130 stopped waiting for it.";
 
+constexpr char kMoveDescription[] =
+    "MasterApp move: has another server process host a shard while the job trains.";
+constexpr char kMoveFooter[] =
+    "Examples\n"
+    "  MasterApp move --job flights --shard 3 --to server-1\n"
+    "\n"
+    "MasterApp status shows which process hosts which shards. The new process takes the\n"
+    "shard's state from a replica if there is one, else from Kafka; updates wait in Kafka\n"
+    "meanwhile, and none is lost. The other shards of both processes pause for a moment, too.\n"
+    "Waits until the move is in MasterApp's plan; the log of the new process says when it answers\n"
+    "workers.\n"
+    "\n"
+    "Exit codes: 0 the shard is given to that process; 1 an error, and nothing has changed, or no\n"
+    "MasterApp answers; 2 wrong usage; 130 stopped waiting for it.";
+
 // A command that a person waits for gives up without a broker, unless told otherwise.
 StatusOr<JobConfig> LoadToAsk(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
@@ -103,6 +119,13 @@ Status Resize(const JobFlags& flags) {
   return absl::OkStatus();
 }
 
+Status Move(const JobFlags& flags, uint32_t shard, const std::string& to) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
+  MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job, MoveShard(config, shard, to, StopOnSignals()));
+  std::fputs(StatusTable(config.name(), job).c_str(), stdout);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int RunMasterStatus(int argc, char** argv) {
@@ -127,6 +150,20 @@ int RunMasterResize(int argc, char** argv) {
   const JobFlags flags(app);
   app.get_option("--workers")->required();  // that of a job file is what the job began with
   return RunProgram(app, "MasterApp resize", argc, argv, [&] { return Resize(flags); });
+}
+
+int RunMasterMove(int argc, char** argv) {
+  CLI::App app(kMoveDescription, "MasterApp move");
+  app.footer(kMoveFooter);
+  const JobFlags flags(app);
+  uint32_t shard = 0;
+  std::string to;
+  app.add_option("--shard", shard, "The shard, from 0")->required()->group("Move");
+  app.add_option("--to", to, "The process that is to host it, such as server-1")
+      ->required()
+      ->type_name("PROCESS")
+      ->group("Move");
+  return RunProgram(app, "MasterApp move", argc, argv, [&] { return Move(flags, shard, to); });
 }
 
 }  // namespace millrace

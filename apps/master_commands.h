@@ -7,5 +7,6 @@ namespace millrace {
 int RunMasterStatus(int argc, char** argv);
 int RunMasterStop(int argc, char** argv);
 int RunMasterResize(int argc, char** argv);
+int RunMasterMove(int argc, char** argv);
 
 }  // namespace millrace

@@ -18,7 +18,7 @@ void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
       ->type_name("FOLDER")
       ->group(kGroup);
   app.add_option("--server-processes", flags.server_processes,
-                 "ServerApps: one for each shard; or 1, which has all of them; or 0 [--shards]")
+                 "ServerApps, which share the shards: at most as many as those; or 0 [--shards]")
       ->check(CLI::Range(0, 1000))
       ->type_name("UINT")
       ->group(kGroup);

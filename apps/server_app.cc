@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_join.h"
 #include "apps/all_reduce_checks.h"
+#include "apps/incarnation_flag.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "apps/publish_settings.h"
@@ -141,8 +142,10 @@ Status CheckThatAMasterLeases(const JobConfig& config, const std::atomic<bool>& 
       "or leave --sharding out");
 }
 
-Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
+Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
+           const std::string& process) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<Incarnation> self, IncarnationFlag(process));
   const std::atomic<bool>& stop = StopOnSignals();
   if (export_to) return Export(config, *export_to, stop);
   if (config.server().checkpoint_now()) return AskForSnapshot(config, stop).status();
@@ -174,7 +177,7 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to) {
                             PublishSettings(config, features, start, *registry));
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry->Generation());
   return RunServer(config, features, training, generation,
-                   ServerSetup(config, features, training, registry->training_published_ms()),
+                   ServerSetup(config, features, training, registry->training_published_ms()), self,
                    stop);
 }
 
@@ -196,6 +199,12 @@ int main(int argc, char** argv) {
                  "Each snapshot has its model in the folder model")
       ->type_name("FOLDER")
       ->group("Snapshots of all shards");
+  std::string process;
+  app.add_option("--process", process,
+                 "Set by MasterApp, not by hand: the name and incarnation of this process in the\n"
+                 "plan, which says which shards it hosts. [not set: --server-ids says it]")
+      ->type_name("PROCESS:INCARNATION")
+      ->group("Server");
   return millrace::RunProgram(app, "ServerApp", argc, argv,
-                              [&] { return millrace::Run(flags, export_to); });
+                              [&] { return millrace::Run(flags, export_to, process); });
 }

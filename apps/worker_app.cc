@@ -9,6 +9,7 @@
 #include "apps/all_reduce_checks.h"
 #include "apps/all_reduce_worker.h"
 #include "apps/config_checks.h"
+#include "apps/incarnation_flag.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "apps/version.h"
@@ -53,15 +54,7 @@ constexpr char kByMasterOnly[] =
 
 Status Run(const JobFlags& flags, const std::string& process) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
-  std::optional<Incarnation> self;
-  if (!process.empty()) {
-    const StatusOr<Incarnation> parsed = Incarnation::Parse(process);
-    if (!parsed.ok()) {
-      return absl::InvalidArgumentError("--process " + Printable(process) + ": " +
-                                        std::string(TextOf(parsed.status())));
-    }
-    self = *parsed;
-  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<Incarnation> self, IncarnationFlag(process));
   if (TrainsByAllReduce(config.training()) && !config.worker().has_master_address()) {
     return absl::InvalidArgumentError(kByMasterOnly);
   }

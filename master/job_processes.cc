@@ -42,6 +42,13 @@ void AddStay(const JobProcessesOptions& options, ProcessGroup& group) {
   if (options.stay) group.add_command("--stay");
 }
 
+// Both learn from the plan what they host.
+void AddProcess(ProcessGroup& group) {
+  group.add_command("--process");
+  group.add_command(
+      absl::StrCat(group.name(), "-", kRankPlaceholder, ":", kIncarnationPlaceholder));
+}
+
 void AddServers(const JobProcessesOptions& options, ProcessPlan& plan) {
   ProcessGroup& group =
       AddGroup(JobProgram::kServer, options.server_processes, kServerPriority, plan);
@@ -53,9 +60,8 @@ void AddServers(const JobProcessesOptions& options, ProcessPlan& plan) {
   group.add_command("--data-dir");
   group.add_command(absl::StrCat(options.run_dir, "/server-", kRankPlaceholder));
   AddStay(options, group);
-  if (options.server_processes == 1) return;  // it has all shards
-  group.add_command("--server-ids");
-  group.add_command(kRankPlaceholder);
+  group.set_shards(options.shards);
+  AddProcess(group);
 }
 
 void AddProducer(const JobProcessesOptions& options, ProcessPlan& plan) {
@@ -77,9 +83,7 @@ void AddWorkers(const JobProcessesOptions& options, ProcessPlan& plan) {
   SetProgram(options, "WorkerApp", options.worker_file, group);
   if (!options.all_reduce) {
     group.set_logical_workers(options.workers);
-    group.add_command("--process");
-    group.add_command(
-        absl::StrCat(group.name(), "-", kRankPlaceholder, ":", kIncarnationPlaceholder));
+    AddProcess(group);
   }
   group.add_command("--data-dir");
   group.add_command(absl::StrCat(options.run_dir, "/worker-", kRankPlaceholder));
@@ -91,10 +95,10 @@ void AddWorkers(const JobProcessesOptions& options, ProcessPlan& plan) {
 
 Status CheckCounts(const JobProcessesOptions& options) {
   const uint32_t servers = options.server_processes;
-  if (servers > 1 && servers != options.shards) {
+  if (servers > options.shards) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--server-processes ", servers, ": give ", options.shards,
-                     " (--shards), so that each has a shard, 1, which has all of them, or 0"));
+        absl::StrCat("--server-processes ", servers, ": the job has ", options.shards,
+                     " shards (--shards); give no more processes than that"));
   }
   const bool has_processes = servers > 0 || options.worker_processes > 0 || options.has_input;
   if (!has_processes && !options.serves_tasks) {

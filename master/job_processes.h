@@ -23,7 +23,7 @@ struct JobProcessesOptions {
   uint32_t workers = 1;           // logical ones, of the job; WorkerApps host them
   bool has_input = false;         // CsvProducer runs
   bool serves_tasks = false;      // then it may have no processes
-  uint32_t server_processes = 1;  // 0, 1 (which has all shards), or a process for each shard
+  uint32_t server_processes = 1;  // that share the shards; 0: none
   uint32_t worker_processes = 2;
   uint32_t slots = 0;            // so many processes at a time; 0: no limit
   uint32_t most_relaunches = 3;  // after failures in a row, of a worker and the producer

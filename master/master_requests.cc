@@ -1,5 +1,6 @@
 #include "master/master_requests.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/printable.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "kafka/broker_retry.h"
@@ -18,6 +20,7 @@
 #include "messages/master.pb.h"
 #include "topics/control_codec.h"
 #include "topics/master_topics.h"
+#include "topics/process_name.h"
 
 namespace millrace {
 namespace {
@@ -27,6 +30,7 @@ using std::chrono::steady_clock;
 
 constexpr seconds kMasterAnswers(10);  // or no master runs
 constexpr seconds kBetweenReads(1);
+constexpr std::chrono::milliseconds kBetweenLooksAtMove(200);
 constexpr uint64_t kTicksUntilHeard = 3;  // by then a stop is in the plan, or was overruled
 
 bool NothingRuns(MasterState::Phase phase) {
@@ -125,6 +129,48 @@ StatusOr<bool> CheckResize(const JobConfig& config, const JobProcesses& job, uin
   return true;
 }
 
+// The process, if it may host the shard.
+StatusOr<ProcessState> CheckMove(const JobConfig& config, const JobProcesses& job, uint32_t shard,
+                                 const std::string& to) {
+  const std::string name = absl::StrCat("the job ", config.name());
+  if (job.state.phase() == MasterState::ENDED) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, " has ended: its shards cannot be moved any more"));
+  }
+  if (job.state.phase() != MasterState::ACTIVE) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, " does not run, so nothing has changed: start MasterApp first"));
+  }
+  const auto& groups = job.state.plan().groups();
+  const auto group =
+      std::ranges::find_if(groups, [](const ProcessGroup& g) { return g.shards() > 0; });
+  if (group == groups.end()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, " has no server processes of MasterApp, so it has no shards to move"));
+  }
+  if (shard >= group->shards()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shard ", shard, ": ", name, " has shards 0 to ", group->shards() - 1));
+  }
+  for (const ProcessState& process : job.processes) {
+    const bool is_one =
+        process.process().group() == group->name() && process.process().rank() < group->count();
+    if (!is_one || ToText(process.process()) != to) continue;
+    if (process.phase() != ProcessState::ENDED && process.phase() != ProcessState::FAILED) {
+      return process;
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("--to ", to, ": it does not run any more, so shard ", shard, " stays"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--to ", Printable(to), ": the processes of ",
+                                                 name, " that host shards are ", group->name(),
+                                                 "-0 to ", group->name(), "-", group->count() - 1));
+}
+
+bool Hosts(const ProcessState& process, uint32_t shard) {
+  return std::ranges::find(process.shards(), shard) != process.shards().end();
+}
+
 }  // namespace
 
 StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>& stop) {
@@ -178,6 +224,37 @@ StatusOr<JobProcesses> ResizeJob(const JobConfig& config, uint32_t workers,
     }
     MILLRACE_RETURN_IF_ERROR(
         watch.Look(config, job, ": the change waits for the next one. Start MasterApp"));
+  }
+  return job;
+}
+
+StatusOr<JobProcesses> MoveShard(const JobConfig& config, uint32_t shard, const std::string& to,
+                                 const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(ProcessState taker, CheckMove(config, job, shard, to));
+  if (Hosts(taker, shard)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("shard ", shard, " is hosted by ", to, " already, so nothing has changed"));
+  }
+  ControlRecord record;
+  record.mutable_move()->set_shard(shard);
+  record.mutable_move()->set_rank(taker.process().rank());
+  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
+  MILLRACE_RETURN_IF_ERROR(Send(config, std::move(record), broker_retry));
+  const uint64_t sent_at_tick = job.state.ticks();
+  MasterWatch watch;
+  while (!Hosts(taker, shard)) {
+    if (stop) return absl::CancelledError("stopped waiting; the move goes on");
+    std::this_thread::sleep_for(kBetweenLooksAtMove);
+    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
+    MILLRACE_ASSIGN_OR_RETURN(taker, CheckMove(config, job, shard, to));
+    if (job.state.ticks() > sent_at_tick + kTicksUntilHeard && !Hosts(taker, shard)) {
+      return absl::UnavailableError(
+          absl::StrCat("MasterApp of the job ", config.name(), " has not moved shard ", shard,
+                       ": its log says why, or somebody else has moved it since. Try again"));
+    }
+    MILLRACE_RETURN_IF_ERROR(
+        watch.Look(config, job, ": the move waits for the next one. Start MasterApp"));
   }
   return job;
 }

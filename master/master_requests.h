@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "base/status.h"
 #include "master/status_text.h"
@@ -20,6 +21,13 @@ StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>&
 // than one, more than there may be, a job that leases no rows, has ended, or is changing to another
 // number. Unavailable and Cancelled as above.
 StatusOr<JobProcesses> ResizeJob(const JobConfig& config, uint32_t workers,
+                                 const std::atomic<bool>& stop);
+
+// Has the process `to`, "server-1", host the shard from now on (docs/master.md), and waits until
+// the plan says so. What it hosts already stays. InvalidArgument or FailedPrecondition, and nothing
+// has changed: the job has no such shard or process, does not run, or has ended. Unavailable and
+// Cancelled as above.
+StatusOr<JobProcesses> MoveShard(const JobConfig& config, uint32_t shard, const std::string& to,
                                  const std::atomic<bool>& stop);
 
 }  // namespace millrace

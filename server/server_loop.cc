@@ -30,6 +30,7 @@
 #include "server/cut_saver.h"
 #include "server/hosted_shard.h"
 #include "server/job_end.h"
+#include "server/planned_shards.h"
 #include "server/quality_report.h"
 #include "server/recovery_report.h"
 #include "server/server_metrics.h"
@@ -52,12 +53,22 @@ constexpr milliseconds kWeightsEvery(20);  // for those who follow the job
 constexpr std::chrono::minutes kUnchangedWeightsEvery(4);
 constexpr double kPublishedBytesPerSecond = 10e6;  // of large ones, at most
 constexpr size_t kRecordsAtOnce = 256;
+constexpr std::chrono::seconds kFlushOfAnswers(2);
+
+std::string ToText(const std::vector<ShardId>& shards) {
+  std::string text;
+  for (const ShardId shard : shards) text += (text.empty() ? "" : ", ") + std::to_string(shard);
+  return text;
+}
 
 class ServerLoop {
  public:
+  // `planned`: null when the shards are given by hand.
   ServerLoop(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-             uint64_t generation, const MetricPoint::Setup& setup, const std::atomic<bool>& stop)
-      : config_(config),
+             uint64_t generation, const MetricPoint::Setup& setup, PlannedShards* planned,
+             const std::atomic<bool>& stop)
+      : planned_(planned),
+        config_(config),
         features_(features),
         training_(training),
         generation_(generation),
@@ -66,10 +77,16 @@ class ServerLoop {
         stop_(stop),
         broker_retry_(stop, config.broker_timeout_s()) {}
 
+  // OK also when it has moved().
   Status Run() {
-    MILLRACE_RETURN_IF_ERROR(Open());
+    Status opened = Open();
+    MILLRACE_RETURN_IF_ERROR(LookWhetherMoved(opened));
+    if (moved_) return absl::OkStatus();
+    MILLRACE_RETURN_IF_ERROR(opened);
     // A call that was waiting for a broker when the stop came ends as the loop does.
     Status status = Loop();
+    MILLRACE_RETURN_IF_ERROR(LookWhetherMoved(status));
+    if (moved_) return LetGo();
     if (IsFenced(status)) RememberTakeover(config_, ids_);
     if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
     MILLRACE_RETURN_IF_ERROR(Close());
@@ -81,9 +98,17 @@ class ServerLoop {
                         ". Mend that and start this program again: it writes the snapshot");
   }
 
+  // Whether the plan has other shards for this process by now.
+  bool moved() const { return moved_; }
+
  private:
   Status Loop() {
     while (!stop_) {
+      if (planned_ != nullptr) {
+        MILLRACE_ASSIGN_OR_RETURN(const bool as_planned, planned_->AreStill(ids_));
+        moved_ = !as_planned;
+        if (moved_) break;
+      }
       MILLRACE_ASSIGN_OR_RETURN(const size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
       MILLRACE_RETURN_IF_ERROR(LeaveCuts());
       for (auto& [shard, feed] : feeds_) MILLRACE_RETURN_IF_ERROR(feed.AnswerDue(answers_));
@@ -102,6 +127,27 @@ class ServerLoop {
     const auto left =
         std::chrono::ceil<milliseconds>(next_weights_ - std::chrono::steady_clock::now());
     return left.count() > 0 ? std::min(left, kIdleWait) : kIdleWait;
+  }
+
+  // ---- shards that come and go ----
+
+  // Who takes a shard by a plan that has not come here yet fences this process first.
+  Status LookWhetherMoved(const Status& status) {
+    if (planned_ == nullptr || !IsFenced(status)) return absl::OkStatus();
+    MILLRACE_ASSIGN_OR_RETURN(const bool as_planned, planned_->AreStillAtTheEnd(ids_));
+    moved_ = !as_planned;
+    return absl::OkStatus();
+  }
+
+  // What cannot be saved, since its new process has it already, is in the log.
+  Status LetGo() {
+    for (auto& [shard, hosted] : shards_) {
+      const Status saved = hosted->FinalCheckpoint();
+      if (!saved.ok() && !IsFenced(saved) && !(stop_ && absl::IsCancelled(saved))) return saved;
+    }
+    (void)sender_->Flush(kFlushOfAnswers);
+    spdlog::info("MasterApp's plan has other shards for this process than {}", ToText(ids_));
+    return absl::OkStatus();
   }
 
   // ---- start ----
@@ -446,7 +492,7 @@ class ServerLoop {
     if (!ended_ && all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
     if (!job_ended_) PublishStop();
     // Answers that do not go out now are announced at the next start.
-    (void)sender_->Flush(std::chrono::seconds(2));
+    (void)sender_->Flush(kFlushOfAnswers);
     for (auto& [shard, hosted] : shards_) ReportSaved(*hosted);
     return absl::OkStatus();
   }
@@ -473,6 +519,8 @@ class ServerLoop {
                  job_ended_ ? "ended" : "stopped", hosted.task().position(), left);
   }
 
+  PlannedShards* const planned_;
+  bool moved_ = false;
   const JobConfig& config_;
   const JobFeatures& features_;
   const JobTraining& training_;
@@ -517,9 +565,24 @@ class ServerLoop {
 
 Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
                  uint64_t generation, const MetricPoint::Setup& setup,
-                 const std::atomic<bool>& stop) {
-  ServerLoop loop(config, features, training, generation, setup, stop);
-  return loop.Run();
+                 const std::optional<Incarnation>& self, const std::atomic<bool>& stop) {
+  if (!self) {
+    return ServerLoop(config, features, training, generation, setup, nullptr, stop).Run();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PlannedShards> planned,
+                            PlannedShards::Create(config, *self, training, stop));
+  while (true) {
+    planned->RemoveStoresOfOthers();
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<ShardId> shards, planned->Wait());
+    if (shards.empty()) return absl::OkStatus();
+    spdlog::info("MasterApp's plan gives this process shards {}", ToText(shards));
+    JobConfig hosting = config;
+    hosting.mutable_server()->clear_server_ids();
+    for (const ShardId shard : shards) hosting.mutable_server()->add_server_ids(shard);
+    ServerLoop loop(hosting, features, training, generation, setup, planned.get(), stop);
+    const Status done = loop.Run();
+    if (!done.ok() || !loop.moved()) return done;
+  }
 }
 
 }  // namespace millrace

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "base/status.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
+#include "topics/planned_hosts.h"
 
 namespace millrace {
 
@@ -16,9 +18,11 @@ namespace millrace {
 // FailedPrecondition when another instance has taken a shard over; DataLoss when a store,
 // `parameters` and `gradients` do not belong together. Everything that was received is durable when
 // it returns OK. `generation`: of the job's topics (JobRegistry). `setup`: for the points in
-// `metrics`.
+// `metrics`. `self`: the shards are those that a master's plan gives to this process, whatever
+// server_ids says, and they may change at any time: then what is hosted is made durable, and the
+// process goes on with the others.
 Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
                  uint64_t generation, const MetricPoint::Setup& setup,
-                 const std::atomic<bool>& stop);
+                 const std::optional<Incarnation>& self, const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -215,6 +215,14 @@ Status RemoveShardStore(const ShardCopy& copy) {
   return RemoveFolder(copy.folder);
 }
 
+Status RemoveShardStores(const JobConfig& config, ShardId shard) {
+  for (const std::string& folder : ListExistingFolders(ShardFolder(config, shard))) {
+    MILLRACE_RETURN_IF_ERROR(CheckClosed(folder));
+    MILLRACE_RETURN_IF_ERROR(RemoveFolder(folder));
+  }
+  return absl::OkStatus();
+}
+
 StatusOr<std::unique_ptr<DiskByteMap>> OpenReplicaStore(const JobConfig& config, ShardId shard) {
   // What it loses when this process dies it reads again: its log is `parameters`.
   return OpenRocksDb(ReplicaFolder(config, shard), {.has_log = false});

@@ -45,6 +45,9 @@ StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const
 // Removes the folder of a copy. REQUIRES: this process has closed its store. FailedPrecondition
 // when another process has the store open; nothing is removed then.
 Status RemoveShardStore(const ShardCopy& copy);
+// The same of all of the shard's stores that this process has, for a shard that another process
+// hosts from now on.
+Status RemoveShardStores(const JobConfig& config, ShardId shard);
 
 // The replica that this process keeps of a shard that another one hosts.
 StatusOr<std::unique_ptr<DiskByteMap>> OpenReplicaStore(const JobConfig& config, ShardId shard);

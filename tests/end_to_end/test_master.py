@@ -75,6 +75,14 @@ class MasterJob(topology.Job):
                 raise AssertionError(f"{now} instead of {wanted}\n{self.log('master')}")
             time.sleep(0.1)
 
+    def wait_for_log_of(self, process, text, times=1):
+        end = time.monotonic() + topology.PATIENCE
+        log = self.run_dir / "logs" / f"{process}.log"
+        while not log.exists() or log.read_text(errors="replace").count(text) < times:
+            if time.monotonic() > end:
+                raise AssertionError(f"{process} does not say {text}, {times} times\n{self.log('master')}")
+            time.sleep(0.05)
+
     def start_without_a_rate(self):
         """Again, so that the rest of its rows come at once."""
         command = self.commands["master"]
@@ -100,7 +108,8 @@ class OnABroker(topology.OnABroker):
             data = folder / "rows.csv"
             topology.write_csv(data, rows)
         options.setdefault("training", SEQUENTIAL)
-        job = MasterJob(self.broker, name, folder, flags, data=data, **options)
+        options.setdefault("data", data)
+        job = MasterJob(self.broker, name, folder, flags, **options)
         self.addCleanup(job.close)
         return job
 
@@ -193,6 +202,145 @@ class Jobs(OnABroker):
         self.assertEqual(stopped[-1], "server-0", job.said("master"))
         job.start_without_a_rate()
         self.assert_ended_well(job)
+
+
+class Shards(OnABroker):
+    """Shards move between server processes while the job trains."""
+
+    def move(self, job, shard, to, code=0):
+        return job.ask("move", "--shard", str(shard), "--to", to, code=code)
+
+    @staticmethod
+    def of(job):
+        return ["--brokers", job.broker.address, "--job", job.name]
+
+    @staticmethod
+    def hosts(job):
+        """By the processes that host some, the shards of each."""
+        return {each["name"]: each["shards"] for each in job.status()["processes"] if each["shards"]}
+
+    def test_move_and_the_bytes_stay_the_same_whoever_is_killed(self):
+        job = self.job(["--shards", "3", "--server-processes", "2", "--rate", "1000"], rows=16_000).start()
+        draw = random.Random(1)
+        job.wait_for_log("master", "worker-1 runs")
+        moves = 0
+        while moves < 12 and job.processes["master"].poll() is None:
+            hosts = self.hosts(job)
+            source = draw.choice(sorted(hosts))
+            to = "server-1" if source == "server-0" else "server-0"
+            shard = draw.choice(hosts[source])
+            # Written to `control`, whether a master is there or not.
+            asking = subprocess.Popen([MASTER, "move", *self.of(job), "--shard", str(shard), "--to", to],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(draw.uniform(0, 0.8))
+            for victim in draw.sample([source, to, "master"], draw.randint(0, 3)):
+                if victim == "master":
+                    job.kill("master")
+                    job.start("master")
+                elif victim in (running := job.running()) and running[victim][1]:
+                    job.kill_pid(running[victim][1])
+                time.sleep(draw.uniform(0, 0.3))
+            asking.wait()
+            moves += asking.returncode == 0
+        self.assertGreaterEqual(moves, 3)
+        self.assert_ended_well(job)
+        self.assertEqual(job.summary()["rows_trained"], 16_000)
+
+    def test_move_to_a_process_that_goes_on_with_them_and_back(self):
+        job = self.job(["--shards", "2", "--rate", "300"], rows=4000).start()
+        job.wait_for_rows(100)
+        before = job.running()
+        self.move(job, 0, "server-1")
+        job.wait_for_log_of("server-1", "shard 0: answers workers")
+        self.assertEqual(self.hosts(job), {"server-1": [0, 1]})
+        self.assertRegex(job.ask("status"), r"server-1 +running +shards 0-1 ")
+        self.assertIn("shard 0 moves from server-0 to server-1", job.log("master"))
+        self.assertEqual(job.running(), before)
+        # Its store is of no use there any more, and takes room.
+        store = job.run_dir / "server-0" / f"{job.name}-shard-0"
+        end = time.monotonic() + topology.PATIENCE
+        while store.exists():
+            self.assertLess(time.monotonic(), end, f"{store} is still there")
+            time.sleep(0.05)
+        self.move(job, 0, "server-0")
+        job.wait_for_log_of("server-0", "shard 0: answers workers", 2)
+        self.assertEqual(job.running(), before)  # no process was started for it
+        self.assert_ended_well(job)
+        self.assertEqual(job.summary()["rows_trained"], 4000)
+
+    def test_are_dealt_out_again_over_another_number_of_processes(self):
+        job = self.job(["--shards", "3", "--server-processes", "1", "--rate", "300"], rows=4000).start()
+        job.wait_for_rows(100)
+        job.kill("master")
+        command = job.commands["master"]
+        command[command.index("--server-processes") + 1] = "3"
+        job.start("master")
+        job.wait_for_log_of("server-2", "answers workers")
+        self.assertEqual(self.hosts(job), {"server-0": [0], "server-1": [1], "server-2": [2]})
+        self.assert_ended_well(job)
+
+    def test_move_to_where_a_replica_is_and_to_where_none_is(self):
+        job = self.job(["--shards", "3", "--replicas", "1", "--replica-listen", "127.0.0.1:0",
+                        "--rate", "300"], rows=8000).start()  # fmt: skip
+        job.wait_for_log_of("server-1", "shard 0: this server keeps a replica")
+        job.wait_for_rows(300)
+        self.move(job, 0, "server-2")
+        job.wait_for_log_of("server-2", "shard 0: answers workers")
+        taker = (job.run_dir / "logs" / "server-2.log").read_text(errors="replace")
+        # (Of a peer that does not answer in time no replica is taken.)
+        self.assertRegex(taker, "shard 0: (received its replica from 127.0.0.1:|no usable replica from)")
+        self.move(job, 0, "server-1")
+        job.wait_for_log_of("server-1", "shard 0: uses the replica that this server kept")
+        job.wait_for_log_of("server-1", "shard 0: answers workers")
+        self.move(job, 0, "server-0")
+        job.wait_for_log_of("server-0", "shard 0: answers workers", 2)
+        self.assert_ended_well(job)
+        self.assertEqual(job.summary()["rows_trained"], 8000)
+
+    def test_move_while_the_cut_of_a_snapshot_goes_through_them(self):
+        # (Rows for minutes, of which the rest is not waited for.)
+        job = self.job(["--shards", "3", "--server-processes", "2", "--rate", "150"], rows=20_000)
+        job.commands["master"] += ["--snapshot-dir", job.snapshots]
+        command = [topology.PROGRAMS / "ServerApp", *self.of(job), "--workers", str(job.workers), "--shards",
+                   "3", "--snapshot-dir", job.snapshots, "--checkpoint-now"]  # fmt: skip
+
+        def ask():
+            asking = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(asking.wait)
+            self.addCleanup(asking.kill)
+            return asking
+
+        job.start().wait_for_rows(300)
+        draw = random.Random(1)
+        for i in range(6):  # such a snapshot may get lost, but the job goes on
+            ask()
+            time.sleep(draw.uniform(0, 0.3))
+            self.move(job, 2, f"server-{1 - i % 2}")
+            job.wait_for_rows(job.watched()[1]["rows_trained"] + 100)
+        end = time.monotonic() + topology.PATIENCE
+        while ask().wait() != 0:  # (as long as one that was disturbed is on its way, it is refused)
+            self.assertLess(time.monotonic(), end, job.log("master"))
+        job.kill("master")
+        job.start_without_a_rate()
+        self.assert_ended_well(job)
+        # Those that are whole are right: a job goes on from the first one to the same bytes.
+        taken = sorted(folder for folder in job.snapshots.iterdir()
+                       if not folder.name.endswith(("-end", ".partial")))  # fmt: skip
+        again = self.job(["--shards", "2", "--from-snapshot", taken[0]], data=job.data, name="cut-again")
+        again.start()
+        self.assertEqual(again.wait("master"), 0, again.log("master"))
+        self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
+
+    def test_stay_where_they_are_when_a_move_makes_no_sense(self):
+        job = self.job(["--shards", "2", "--rate", "100"], rows=4000)
+        self.move(job, 0, "server-1", code=1)  # no master has run it
+        job.start()
+        job.wait_for_rows(10)
+        for shard, to in ((2, "server-1"), (0, "server-2"), (0, "worker-0"), (0, "server-0")):
+            self.move(job, shard, to, code=2 if (shard, to) != (0, "server-0") else 1)
+        self.assertEqual(self.hosts(job), {"server-0": [0], "server-1": [1]})
+        job.interrupt("master")
+        self.move(job, 0, "server-1", code=1)
 
 
 class Hosts(OnABroker):

@@ -144,7 +144,7 @@ class WholeJobTest : public testing::Test {
       const auto registry = JobRegistry::Create(config, stop);
       const StatusOr<uint64_t> generation =
           registry.ok() ? (*registry)->Generation() : registry.status();
-      status = generation.ok() ? RunServer(config, features_, training_, *generation, {}, stop)
+      status = generation.ok() ? RunServer(config, features_, training_, *generation, {}, {}, stop)
                                : generation.status();
     });
   }

@@ -175,6 +175,18 @@ TEST_F(ShardStoreTest, LeavesFoldersOfOtherNamesAsTheyAre) {
   EXPECT_FALSE(IsThere("job-shard-1-replica-frozen-1"));
 }
 
+TEST_F(ShardStoreTest, AllStoresOfAShardThatIsHostedElsewhereAreRemovedAndNothingElse) {
+  for (const char* name : {"job-shard-1", "job-shard-1.3", "job-shard-1-replica", "job-shard-10"}) {
+    Make(name, 10);
+  }
+  EXPECT_EQ(RemoveShardStores(config_, 1), absl::OkStatus());
+  EXPECT_FALSE(IsThere("job-shard-1"));
+  EXPECT_FALSE(IsThere("job-shard-1.3"));
+  EXPECT_TRUE(IsThere("job-shard-1-replica"));
+  EXPECT_TRUE(IsThere("job-shard-10"));
+  EXPECT_EQ(RemoveShardStores(config_, 1), absl::OkStatus()) << "there is none";
+}
+
 TEST_F(ShardStoreTest, FrozenReplicasOfAReplicaThatIsNotOpenHereAreNotRemoved) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // RocksDB has threads
   Make("job-shard-1-replica", 10);
@@ -202,9 +214,9 @@ TEST_F(ShardStoreTest, NoStoreIsRemovedOrMovedWhileAnotherProcessHasItOpen) {
         is_replica ? RemoveReplicaStore(config_, 1) : RemoveShardStore({.folder = Path(name)});
     EXPECT_TRUE(absl::IsFailedPrecondition(removed)) << removed;
     EXPECT_NE(removed.message().find(Path(name)), absl::string_view::npos) << removed;
-    if (is_replica) {
-      EXPECT_TRUE(absl::IsFailedPrecondition(SetReplicaStoreAside(config_, 1).status()));
-    }
+    const Status other_way =
+        is_replica ? SetReplicaStoreAside(config_, 1).status() : RemoveShardStores(config_, 1);
+    EXPECT_TRUE(absl::IsFailedPrecondition(other_way)) << other_way;
     EXPECT_TRUE(IsThere(name));
   }
   EXPECT_TRUE(RemoveReplicaStore(config_, 1).ok());
