@@ -1,4 +1,5 @@
-"""What MasterApp costs a job: at its start, when a worker dies, and when it dies itself.
+"""What MasterApp costs a job: at its start, when a worker dies, when a shard moves, and when it dies
+itself.
 
 A ServerApp, WorkerApps of four logical workers, sequential rounds of a row for each. A worker
 process that was started by hand and has died is noticed by Kafka's consumer group after the session
@@ -13,6 +14,10 @@ host what its plan gives them, and no consumer group is waited for.
                 floor: the same without MasterApp, by the consumer group
   cold start    the same of the only worker process, by the process that MasterApp starts for it. The
                 floor: the same, started by hand at the moment of the death
+  move          seconds from the start of `MasterApp move` until rounds go on after the pause that the
+                move makes: of three server processes with a shard each, the second gives its shard to
+                the third, which gives it back the next time. The floor: the second is killed
+                (SIGKILL), and MasterApp starts it again with its shard
   kills         rounds per second while MasterApp is killed (SIGKILL) and started again, 20 times in
                 the time that is measured (--seconds, at least 20). The floor: the same job, whose
                 MasterApp nobody kills; all rows are in input-data before
@@ -22,6 +27,7 @@ import os
 import random
 import signal
 import statistics
+import subprocess
 import sys
 import time
 
@@ -41,6 +47,8 @@ RATE = 400  # rows per second: a hundred rounds
 ON_ITS_WAY_MS = {"by group": 1000, "by plan": 50}
 # By then a process that has been started again hosts its share (kReadyTicks), and trains.
 SHARED_S = 5
+# After a move or a death: rounds have paused, and go on.
+PAUSED_MS = 6000
 # Else updates would be deleted before they are read.
 SERVER = ["--checkpoint-interval", "60"]
 WORKER = ["--session-timeout", SESSION_S]
@@ -70,9 +78,9 @@ class ByMaster(Job):
         self.start("master", APPS / "MasterApp", *self.common, *self.training, *SERVER, *WORKER,
                    "--run-dir", self.run_dir, *self.flags)
 
-    def begin(self, data, workers):
+    def begin(self, data, workers, *flags):
         self.flags = [*TEXT, "--input", data, "--rate", RATE, "--reject-file",
-                      self.folder / "rejects.csv", "--worker-processes", workers]  # fmt: skip
+                      self.folder / "rejects.csv", "--worker-processes", workers, *flags]  # fmt: skip
         self.run_master()
 
     def kill_worker(self):
@@ -134,7 +142,7 @@ class ByTwo(ByHand):
 
 
 class Updates:
-    """The updates of a job whose server answers."""
+    """The updates of a job whose server answers, to its first shard."""
 
     def __init__(self, job):
         self.job = job
@@ -153,10 +161,23 @@ class Updates:
                     first.setdefault(worker, int(at))
             if len(first) == WORKERS:
                 return max(first.values())
-            if self.job.running["updates"].poll() is not None or time.monotonic() > limit:
-                raise RuntimeError(f"{self.job.name}: not every worker has sent an update:\n"
-                                   f"{self.job.log('updates')[-2000:]}")
-            time.sleep(0.02)
+            self.wait_for_more(limit)
+
+    def wait_for_more(self, limit):
+        if self.job.running["updates"].poll() is not None or time.monotonic() > limit:
+            raise RuntimeError(f"{self.job.name}: not every worker has sent an update:\n"
+                               f"{self.job.log('updates')[-2000:]}")
+        time.sleep(0.02)
+
+    def pause_after(self, ms):
+        """The longest time without an update in PAUSED_MS after that time: its begin and its end."""
+        limit = time.monotonic() + PATIENCE_S
+        while True:
+            times = [int(line.split()[0]) for line in self.job.log("updates").split("\n")[:-1]]
+            times = [ms, *(at for at in times if at >= ms)]
+            if times[-1] > ms + PAUSED_MS:
+                return max(zip(times, times[1:]), key=lambda pause: pause[1] - pause[0])
+            self.wait_for_more(limit)
 
 
 def first_round(options, kind, name, data):
@@ -191,6 +212,40 @@ def deaths(options, kind, name, data, workers):
           f"{min(seconds):.2f}, median {statistics.median(seconds):.2f}, 95th percentile {p95:.2f}, "
           f"most {max(seconds):.2f}", flush=True)
     return seconds
+
+
+def pauses(options, name, data, disturb):
+    """Seconds from each disturb(job, i) until rounds go on after the pause that it makes."""
+    draw = random.Random(1)
+    seconds, stood = [], []
+    with ByMaster(options.broker, name, loop.SPARSE) as job:
+        job.begin(data, 2, "--shards", 3)
+        for i in range(3):
+            job.wait_for(f"server-{i}", "answers workers")
+        updates = Updates(job)
+        for i in range(options.master_kills):
+            updates.all_after(time.time() * 1000)
+            time.sleep(draw.uniform(0.5, 1.5))
+            began_ms = time.time() * 1000
+            disturb(job, i)
+            begin_ms, end_ms = updates.pause_after(began_ms)
+            seconds.append((end_ms - began_ms) / 1000)
+            stood.append((end_ms - begin_ms) / 1000)
+    remove_topics(options.broker, name)
+    for what, values in ("seconds until rounds go on", seconds), ("of these without a round", stood):
+        print(f"  {name}: {len(values)} times, {what}: least {min(values):.2f}, median "
+              f"{statistics.median(values):.2f}, most {max(values):.2f}", flush=True)
+    return seconds
+
+
+def move(job, i):
+    """To the third server process and back, by turns."""
+    subprocess.run([APPS / "MasterApp", "move", *map(str, job.common), "--shard", "1", "--to",
+                    f"server-{2 - i % 2}"], check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+
+
+def kill_server(job, _):
+    os.kill(processes_in(job.run_dir)["server-1"][1], signal.SIGKILL)
 
 
 def rounds(options, name, data, kills):
@@ -241,9 +296,12 @@ def run(options):
     taken = deaths(options, ByTwo, f"master-taken-over-{stamp}", data, 2)
     cold = deaths(options, ByMaster, f"master-cold-{stamp}", data, 1)
     again = deaths(options, ByHand, f"master-started-again-{stamp}", data, 1)
+    moved = pauses(options, f"master-moved-{stamp}", data, move)
+    restarted = pauses(options, f"master-server-killed-{stamp}", data, kill_server)
     return [
         compared("from MasterApp to the first round", "s", begun, by_hand),
         compared("from a worker's death to its replacement", "s", replaced, taken),
         compared("  by a process of its own, a cold start", "s", cold, again),
+        compared("from MasterApp move to the next round", "s", moved, restarted),
         compared(f"rounds while MasterApp dies {kills} times", "rounds/s", killed, alone),
     ]
