@@ -19,8 +19,10 @@
 #include "processors/policy.h"
 #include "stores/training_buffer.h"
 #include "tasks/class_weights.h"
+#include "tasks/parameter_options.h"
 #include "tasks/setting_bounds.h"
 #include "tasks/task_options.h"
+#include "topics/parameter_layout.h"
 #include "topics/partitioning.h"
 #include "topics/topics.h"
 
@@ -305,9 +307,24 @@ Status CheckReplicas(const JobConfig& config) {
   return absl::OkStatus();
 }
 
+// What a trainer of one's own does not use, or what it does not have yet.
+Status CheckExternal(const JobConfig& config) {
+  const auto wrong = [](const std::string& field) {
+    return absl::InvalidArgumentError(Named(field) +
+                                      " does not go together with --model external: leave it out");
+  };
+  const Server& server = config.server();
+  if (server.has_test_file()) return wrong("server.test_file");
+  if (server.weights_from_workers()) return wrong("server.weights_from_workers");
+  Training training = config.training();
+  SetDefaultUpdate(training);
+  return CheckExternalSettings(training);
+}
+
 Status CheckEmbeddings(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   const Training& training = config.training();
+  if (IsExternal(training)) return CheckExternal(config);
   if (training.model() == Training::NETWORK) {
     if (training.update().kind() == Training::Update::GRADIENT) return absl::OkStatus();
     return wrong("with the model network workers send gradients; give --update gradient");
@@ -367,9 +384,6 @@ Status CheckProducer(const Producer& producer) {
                std::to_string(Dealing::kMostRowsPerTurn));
 }
 
-// More floats than the memory of any machine that this was written for holds.
-constexpr uint64_t kMostParameters = uint64_t{1} << 36;
-
 }  // namespace
 
 Status CheckJob(const JobFeatures& features, const JobTraining& training) {
@@ -426,6 +440,16 @@ Status CheckDataDir(const std::string& path) {
   }
   return absl::FailedPreconditionError(path + " (--data-dir) cannot be made or written: " +
                                        folder.string() + ": " + std::strerror(reason));
+}
+
+Status CheckReadsRows(const JobConfig& config, const std::string& program) {
+  if (!IsExternal(config.training())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Named("training.model") +
+      " is external: the job's trainers are programs of your own, and there "
+      "are no rows that " +
+      program + " could send or learn from: leave " + program +
+      " out (docs/parameter-manager.md), or choose another model");
 }
 
 Status ValidateConfig(const JobConfig& config) {

@@ -13,6 +13,10 @@ namespace millrace {
 // valid.
 Status ValidateConfig(const JobConfig& config);
 
+// Whether the job has rows, which `program` sends or learns from: InvalidArgument if trainers of
+// one's own make it.
+Status CheckReadsRows(const JobConfig& config, const std::string& program);
+
 // Whether a program can keep its stores in this --data-dir: known before it waits for others.
 // Makes nothing.
 Status CheckDataDir(const std::string& path);

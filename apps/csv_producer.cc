@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "apps/config_checks.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "apps/run_setup.h"
@@ -89,6 +90,7 @@ struct Flags {
 Status Run(const JobFlags& job_flags, const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
   if (!flags.describe.empty()) return Describe(flags.describe, config);
+  MILLRACE_RETURN_IF_ERROR(CheckReadsRows(config, "CsvProducer"));
   const std::string& bins_of = flags.bins_of;
   ProducerRun::Options options = flags.options;
   if (!bins_of.empty()) {

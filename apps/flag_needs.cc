@@ -28,9 +28,12 @@ bool IteratesBySgd(const JobConfig& config) {
 }
 bool IsSoftmax(const JobConfig& config) { return config.training().model() == Training::SOFTMAX; }
 bool IsNetwork(const JobConfig& config) { return config.training().model() == Training::NETWORK; }
-bool HasFactors(const JobConfig& config) { return !IsSoftmax(config) && !IsNetwork(config); }
-bool DrawsRows(const JobConfig& config) { return !IsSoftmax(config); }
-bool MayBeWide(const JobConfig& config) { return !HasFactors(config); }
+bool HasFactors(const JobConfig& config) {
+  return config.training().model() == Training::FACTORIZATION_MACHINE ||
+         config.training().model() == Training::DEEP_FM;
+}
+bool DrawsRows(const JobConfig& config) { return HasFactors(config) || IsNetwork(config); }
+bool MayBeWide(const JobConfig& config) { return IsSoftmax(config) || IsNetwork(config); }
 bool IsFtrl(const JobConfig& config) {
   return config.training().optimizer().kind() == Training::Optimizer::FTRL;
 }

@@ -98,7 +98,8 @@ FlagGroup TrainingGroup() {
           {"--model", "training.model",
            "softmax; network: a network on all columns beside a linear model, for classes or a "
            "regression; fm: a factorization machine on the id columns; deepfm: the same and a "
-           "network beside it, on the ids' factors and the numeric columns"},
+           "network beside it, on the ids' factors and the numeric columns; external: the named "
+           "parameters of a trainer of one's own (docs/parameter-manager.md)"},
           {"--wide-above", "training.wide_above",
            "softmax and network in one pass: a model of more parameters keeps the weights of "
            "hashed features as embedding rows, and only those that a batch names are sent",

@@ -207,6 +207,23 @@ Status CheckStrategy(const JobConfig& config, const MasterFlags& flags) {
   return absl::OkStatus();
 }
 
+// Its trainers are programs of one's own, which may be started here as well.
+Status CheckExternal(const JobConfig& config, const MasterFlags& flags) {
+  if (config.training().model() != Training::EXTERNAL) return absl::OkStatus();
+  const auto wrong = [](const std::string& what) {
+    return absl::InvalidArgumentError("--model external: " + what);
+  };
+  if (config.producer().has_input()) {
+    return wrong("its trainers read no rows from Kafka; leave out --input");
+  }
+  if (flags.worker_processes > 0 && flags.worker_command.empty()) {
+    return wrong(
+        "no WorkerApp can train it; give the trainer's command line (--worker-command), or "
+        "--worker-processes 0 and start the trainers by hand");
+  }
+  return absl::OkStatus();
+}
+
 // Where a program's settings are from now on: a path.
 using KeepSettings =
     std::function<StatusOr<std::string>(JobProgram program, const JobConfig& file)>;
@@ -386,6 +403,7 @@ Status Run(const JobFlags& job_flags, const MasterFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
   MILLRACE_RETURN_IF_ERROR(CheckFiles(config, flags));
   MILLRACE_RETURN_IF_ERROR(CheckStrategy(config, flags));
+  MILLRACE_RETURN_IF_ERROR(CheckExternal(config, flags));
   MILLRACE_RETURN_IF_ERROR(CheckSharding(config, flags));
   MILLRACE_ASSIGN_OR_RETURN(const TaskServerOptions tasks, TasksOf(config, flags));
   const bool all_reduce = TrainsByAllReduce(config.training());

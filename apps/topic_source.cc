@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/config_checks.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "apps/run_setup.h"
@@ -90,6 +91,7 @@ struct Flags {
 
 Status Run(const JobFlags& job_flags, const Flags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
+  MILLRACE_RETURN_IF_ERROR(CheckReadsRows(config, "TopicSource"));
   if (flags.delimiter) config.mutable_csv()->set_delimiter(*flags.delimiter);
   if (flags.rows_per_turn) config.mutable_producer()->set_rows_per_turn(*flags.rows_per_turn);
   SourceRun::Options options = flags.options;

@@ -18,6 +18,7 @@
 #include "job/job_registry.h"
 #include "job/stop_signal.h"
 #include "job/version_point.h"
+#include "tasks/parameter_options.h"
 #include "topics/most_workers.h"
 #include "topics/planned_hosts.h"
 #include "worker/worker_loop.h"
@@ -55,6 +56,7 @@ constexpr char kByMasterOnly[] =
 Status Run(const JobFlags& flags, const std::string& process) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<Incarnation> self, IncarnationFlag(process));
+  MILLRACE_RETURN_IF_ERROR(CheckReadsRows(config, "WorkerApp"));
   if (TrainsByAllReduce(config.training()) && !config.worker().has_master_address()) {
     return absl::InvalidArgumentError(kByMasterOnly);
   }
@@ -64,6 +66,7 @@ Status Run(const JobFlags& flags, const std::string& process) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
+  MILLRACE_RETURN_IF_ERROR(CheckLearnsRows(features));
   if (TrainsByAllReduce(config.training())) {
     return RunAllReduceWorker(config, features, *registry, stop);
   }

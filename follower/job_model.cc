@@ -8,6 +8,7 @@
 #include "models/online_softmax.h"
 #include "processors/worker_options.h"
 #include "tasks/model_description.h"
+#include "tasks/parameter_options.h"
 #include "tasks/task_options.h"
 
 namespace millrace {
@@ -36,6 +37,7 @@ JobModel::JobModel(const JobFeatures& features, const JobTraining& training,
 }
 
 StatusOr<JobModel> JobModel::Create(const JobFeatures& features, const JobTraining& training) {
+  MILLRACE_RETURN_IF_ERROR(CheckHasModel(features));
   MILLRACE_RETURN_IF_ERROR(CheckModel(features, training.training()));
   MILLRACE_RETURN_IF_ERROR(CheckShape(ShapeOfModel(features, training.training())));
   return JobModel(features, training, MakeModel(features, training.training()));

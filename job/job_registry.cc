@@ -68,12 +68,24 @@ Status CheckEqual(const Message& published, const Message& ours, std::string_vie
       differences + " give the same settings, or start a new job (another --job)");
 }
 
+// A job learns from rows, or has parameters of trainers of its own.
+Status CheckSameTrainers(const JobFeatures& published, const JobFeatures& ours) {
+  if (published.parameters().empty() == ours.parameters().empty()) return absl::OkStatus();
+  const std::string what =
+      published.parameters().empty()
+          ? "CsvProducer or TopicSource has published features in this job, so it learns from rows"
+          : "trainers of one's own have published their parameters in this job (ServerApp --model "
+            "external), so it learns from no rows";
+  return absl::FailedPreconditionError(what + ": start a new job (another --job)");
+}
+
 class KafkaJobRegistry final : public JobRegistry {
  public:
   KafkaJobRegistry(const JobConfig& config, const std::atomic<bool>& stop)
       : kafka_(ToKafkaOptions(config)),
         topic_(TopicName(config.name(), Topic::kJob)),
         job_(config.name()),
+        is_external_(config.training().model() == Training::EXTERNAL),
         epoch_(config.epoch()),
         broker_retry_(stop, config.broker_timeout_s()),
         stop_(stop) {}
@@ -100,7 +112,8 @@ class KafkaJobRegistry final : public JobRegistry {
   int64_t training_published_ms() const override { return training_published_ms_; }
 
   StatusOr<JobFeatures> WaitForFeatures() override {
-    MILLRACE_RETURN_IF_ERROR(Wait("its features, which CsvProducer publishes",
+    MILLRACE_RETURN_IF_ERROR(Wait(is_external_ ? "its parameters, which its trainers publish"
+                                               : "its features, which CsvProducer publishes",
                                   [this] { return features_.has_value(); }));
     return *features_;
   }
@@ -117,6 +130,7 @@ class KafkaJobRegistry final : public JobRegistry {
       MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
       if (!features_) return Vanished();
     }
+    MILLRACE_RETURN_IF_ERROR(CheckSameTrainers(*features_, features));
     return CheckEqual(*features_, features, "set of features");
   }
   StatusOr<uint64_t> Generation() override {
@@ -361,6 +375,7 @@ class KafkaJobRegistry final : public JobRegistry {
   KafkaOptions kafka_;
   std::string topic_;
   std::string job_;
+  bool is_external_;  // its parameters are those of a trainer of one's own
   uint64_t epoch_;
   BrokerRetry broker_retry_;
   const std::atomic<bool>& stop_;

@@ -433,7 +433,9 @@ std::string LearnerName(const Training& training) {
   }
   std::string name = Training::Optimizer::Kind_Name(training.optimizer().kind());
   for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return absl::StrCat(name, " ", training.optimizer().learning_rate());
+  const bool is_external = training.model() == Training::EXTERNAL;  // and has other handlers, maybe
+  return absl::StrCat(is_external ? "external, " : "", name, " ",
+                      training.optimizer().learning_rate());
 }
 
 }  // namespace millrace

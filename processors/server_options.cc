@@ -1,8 +1,17 @@
 #include "processors/server_options.h"
 
+#include <utility>
+#include <vector>
+
+#include "topics/parameter_layout.h"
+
 namespace millrace {
 
 GradientShape GradientShapeFrom(const ServerOptions& options) {
+  std::vector<KeyRange> parameters;
+  for (const ServedParameter& parameter : options.parameters) {
+    parameters.push_back(PartOf(parameter.keys, options.range));
+  }
   return {.job = options.job,
           .epoch = options.epoch,
           .shard = options.shard,
@@ -12,6 +21,7 @@ GradientShape GradientShapeFrom(const ServerOptions& options) {
           .classes = options.classes,
           .numeric_columns = options.numeric_columns,
           .row_width = options.embeddings ? options.embeddings->width() : 0,
+          .parameters = std::move(parameters),
           .values = options.values,
           .pipeline = options.pipeline};
 }

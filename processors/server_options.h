@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "models/forgetting.h"
 #include "models/model.h"
 #include "models/optimizer.h"
+#include "models/parameter_handler.h"
 #include "processors/policy.h"
 #include "stores/embedding_table.h"
 #include "topics/frame.h"
@@ -30,6 +32,12 @@ enum class UpdateKind {
   // online learners have changed.
   kSums,
   kAverageChanges,  // weight changes: their mean
+};
+
+// A named parameter of the model EXTERNAL.
+struct ServedParameter {
+  KeyRange keys;  // of the job
+  std::shared_ptr<const ParameterHandler> handler;
 };
 
 struct ServerOptions {
@@ -55,6 +63,7 @@ struct ServerOptions {
   double l2 = 0;                                    // added to the gradient
   double row_l2 = 0;                                // the same of embedding rows
   std::optional<EmbeddingTableOptions> embeddings;  // slot_floats follows from the optimizer
+  std::vector<ServedParameter> parameters{};        // by number; none: the model is one of ours
   size_t row_linear_end = 1;                        // of a row (Model::row_linear_end)
   // Of a window of the figures, at least (EvaluationWindow).
   uint64_t fewest_window_rows = EvaluationWindow::kFewestRows;

@@ -8,6 +8,7 @@
 #include "base/distinct_ids.h"
 #include "topics/dead_letter.h"
 #include "topics/figures_codec.h"
+#include "topics/parameter_layout.h"
 #include "topics/slice_codec.h"
 #include "topics/weights_codec.h"
 
@@ -39,7 +40,12 @@ DeadLetter LetterOf(const GradientRecord& record, const ServerOptions& options,
 
 // Moments that no rows can have given are poison too: merged, they divide by zero.
 bool IsSane(const Gradient::Update& update, float largest) {
-  return AllWithin(update.slice(), largest) && AllWithin(update.embeddings(), kLargestValue) &&
+  const auto parts_are_sane = [largest](const auto& parts) {
+    return std::ranges::all_of(
+        parts, [largest](const ParameterPart& part) { return AllWithin(Values(part), largest); });
+  };
+  return AllWithin(update.slice(), largest) && parts_are_sane(update.put()) &&
+         parts_are_sane(update.part()) && AllWithin(update.embeddings(), kLargestValue) &&
          std::isfinite(update.weight_sum()) && update.weight_sum() >= 0 &&
          AreFinite(update.progressive()) && AreFinite(update.tail()) &&
          std::isfinite(update.train_loss()) && FromProto(update.moments()).IsValid();
@@ -371,6 +377,14 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
 }
 
 Status ServerProcessor::Step(Updates updates, size_t average_over) {
+  if (model_.parameters() != nullptr) {
+    uint64_t before_put = 0;
+    // (Of a sequential job that is the clock of the round.)
+    const bool is_finite = model_.StepParameters(updates, clocks_.Furthest(), before_put);
+    counters_.set_parts_before_put(counters_.parts_before_put() + before_put);
+    if (!is_finite) CountNonFiniteUpdate();
+    return absl::OkStatus();
+  }
   PreviousRound* const previous = options_.keeps_previous_round() ? &previous_ : nullptr;
   MILLRACE_ASSIGN_OR_RETURN(const bool is_finite,
                             model_.Step(updates, average_over, step_ms_, previous));
@@ -466,6 +480,13 @@ Clock ServerProcessor::MinClockToTell() const {
   return is_bounded ? clocks_.Min().value_or(Clock(0)) : Clock(0);
 }
 
+template <typename AnyWeights>
+void ServerProcessor::FillParameters(std::optional<Clock> at, AnyWeights& message) const {
+  if (model_.parameters() == nullptr) return;
+  const std::vector<uint32_t> numbers = model_.parameters()->WithValues(at);
+  message.mutable_has_values()->Assign(numbers.begin(), numbers.end());
+}
+
 template <typename AnyAnswer>
 void ServerProcessor::FillAnswer(WorkerId worker, bool previous_round, AnyAnswer& answer) const {
   answer.set_clock(clocks_.clock(worker) - (previous_round ? 1 : 0));
@@ -488,6 +509,7 @@ StatusOr<std::string> ServerProcessor::SharedAnswer(uint64_t version,
   SetSender(options_, message);
   message.set_version(version);
   message.set_min_clock(MinClockToTell());
+  FillParameters({}, message);
   if (options_.shard == 0) {
     ToProto(moments_, *message.mutable_moments());
     message.set_rows_trained(rows_trained_);
@@ -519,6 +541,7 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool previous
   message.set_min_clock(MinClockToTell());
   FillAnswer(worker, previous_round, message);
   if (!HasWeights(message)) return SerializeMessage(message);
+  FillParameters(previous_round ? std::optional(Clock(message.clock())) : std::nullopt, message);
   if (embeddings() != nullptr && !wanted.empty()) {
     MILLRACE_RETURN_IF_ERROR(ReadEmbeddings(wanted, previous_round, *message.mutable_embeddings()));
   }

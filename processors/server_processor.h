@@ -92,6 +92,8 @@ struct AnswerOptions {
 //  - eventual and bounded: an update is applied when it arrives; the answer may have to wait;
 //  - an update with a NaN, an infinity or a value beyond 1e18 counts as an empty one of its clock;
 //    so do all updates of a step whose result would not be finite;
+//  - named parameters (model EXTERNAL) get their first values by an update as well (`put`). So a
+//    put is counted once, in worker order, and is in the same round in all shards;
 //  - a worker that left counts in no minimum and no round;
 //  - sequential, several shards: a shard keeps the state before its last round, and answers with it
 //    a worker that is at the previous clock in other shards, so that the worker's update of that
@@ -299,6 +301,10 @@ class ServerProcessor {
                                    const AnswerOptions& options) const;
   // Weights.min_clock.
   Clock MinClockToTell() const;
+  // The parameters that have values; with a clock, as they were at it. AnyWeights is Weights or
+  // SharedWeights.
+  template <typename AnyWeights>
+  void FillParameters(std::optional<Clock> at, AnyWeights& message) const;
   // The worker's own part of its answer; AnyAnswer is Weights or SharedWeights::Answer.
   template <typename AnyAnswer>
   void FillAnswer(WorkerId worker, bool previous_round, AnyAnswer& answer) const;

@@ -40,6 +40,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
   state.set_seen_ms(seen_ms_);
   state.set_step_ms(step_ms_);
   state.set_shrinkage(model_.shrinkage());
+  if (model_.parameters() != nullptr) model_.parameters()->Save(state);
   ToProto(moments_, *state.mutable_moments());
   ToProto(progressive_, *state.mutable_progressive());
   ToProto(tail_, *state.mutable_tail());
@@ -217,6 +218,11 @@ Status ServerProcessor::LoadParts(const ShardState& state) {
     MILLRACE_RETURN_IF_ERROR(lost_->Load(state, decoder_.shape()));
   }
   model_.set_steps(state.steps());
+  if (model_.parameters() != nullptr) {
+    MILLRACE_RETURN_IF_ERROR(model_.mutable_parameters()->Load(state));
+  } else if (!state.parameters().empty()) {
+    return BadState("it has named parameters, which this job does not have");
+  }
   moments_ = FromProto(state.moments());
   size_ = SizeOf(state.resize(), state.workers());
   ordered_ = SizeOf(state.resize_ordered(), state.workers_ordered());

@@ -24,7 +24,9 @@ bool AllFinite(const std::vector<float>& values) {
 }  // namespace
 
 BlockShape BlockShapeOf(const ServerOptions& options) {
-  const size_t slots = Optimizer::Create(options.optimizer)->slot_count();
+  const size_t slots = options.parameters.empty()
+                           ? Optimizer::Create(options.optimizer)->slot_count()
+                           : ShardParameters::SlotCount(options);
   return {options.range, options.updates == UpdateKind::kAverageChanges ? 0 : slots,
           options.keeps_previous_round()};
 }
@@ -60,7 +62,8 @@ ShardModel::ShardModel(const ServerOptions& options, const OrderedByteMap* store
       optimizer_(Optimizer::Create(options.optimizer)),
       shard_(options.range, BlockShapeOf(options).slot_count, options.keeps_previous_round(),
              InitialWeights(options.random_init_ranges, options.seed, options.range)),
-      sum_(options.range.size()) {
+      sum_(options.parameters.empty() ? options.range.size() : 0) {
+  if (!options.parameters.empty()) parameters_ = std::make_unique<ShardParameters>(options);
   if (!options.embeddings) return;
   embeddings_ = std::make_unique<EmbeddingTable>(TableOptionsOf(options), store);
 }
@@ -93,6 +96,17 @@ StatusOr<bool> ShardModel::Step(Updates updates, size_t average_over, int64_t no
   ++steps_;
   shard_.MarkAllUpdated();
   return true;
+}
+
+bool ShardModel::StepParameters(Updates updates, Clock clock, uint64_t& before_put) {
+  MILLRACE_CHECK(parameters_ != nullptr);
+  const ShardParameters::Outcome outcome = parameters_->Step(updates, clock, shard_);
+  before_put += outcome.parts_before_put;
+  if (outcome.has_changed) {
+    ++steps_;
+    shard_.MarkAllUpdated();
+  }
+  return outcome.is_finite;
 }
 
 // Federated averaging (McMahan et al., AISTATS 2017): each change by its share of the rows.

@@ -14,6 +14,7 @@
 #include "models/optimizer.h"
 #include "processors/previous_round.h"
 #include "processors/server_options.h"
+#include "processors/shard_parameters.h"
 #include "stores/embedding_table.h"
 #include "stores/ordered_byte_map.h"
 #include "stores/parameter_shard.h"
@@ -38,6 +39,9 @@ class ShardModel {
   ParameterShard& mutable_shard() { return shard_; }
   // Null when the job has none.
   EmbeddingTable* embeddings() const { return embeddings_.get(); }
+  // Null unless the model is EXTERNAL.
+  const ShardParameters* parameters() const { return parameters_.get(); }
+  ShardParameters* mutable_parameters() { return parameters_.get(); }
   uint64_t steps() const { return steps_; }
   void set_steps(uint64_t steps) { steps_ = steps; }
   // How far the steps so far have shrunk an embedding row that none of them names (RowTime); where
@@ -51,6 +55,9 @@ class ShardModel {
   // changed. Updates without rows make no step. Errors: the store's.
   StatusOr<bool> Step(Updates updates, size_t average_over, int64_t now_ms,
                       PreviousRound* previous);
+  // The same of named parameters, by updates of `clock`; adds to `before_put` the parts of those
+  // that have no values. Puts count, whatever else is not finite. REQUIRES parameters().
+  bool StepParameters(Updates updates, Clock clock, uint64_t& before_put);
   // REQUIRES options.forgets.
   void Forget();
   // Sets the weights. REQUIRES a dense slice of the shard's range.
@@ -75,6 +82,7 @@ class ShardModel {
   std::unique_ptr<Optimizer> optimizer_;
   ParameterShard shard_;
   std::unique_ptr<EmbeddingTable> embeddings_;
+  std::unique_ptr<ShardParameters> parameters_;
   uint64_t steps_ = 0;
   double shrinkage_ = 0;
   // Scratch of Step.

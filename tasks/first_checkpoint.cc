@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "tasks/state_codec.h"
 #include "topics/figures_codec.h"
+#include "topics/parameter_layout.h"
 #include "topics/partitioning.h"
 
 namespace millrace {
@@ -103,14 +104,18 @@ void FirstCheckpoint::AddRow(ShardId of, EmbeddingId id, EmbeddingRowHead head,
   MILLRACE_CHECK(part != states_.end());
   if (ShardOfEmbedding(id, options_.shards) != options_.shard) return;
   // What the row has missed, it has missed of its own shard's steps.
-  head.shrinkage += shrinkage_ - part->second;
+  head.shrinkage += shrinkage_ - part->second.shrinkage;
   const bool is_admitted = head.updates >= options_.embeddings->admit_after;
   checkpoint_.rows.Add(id, 0, head, is_admitted ? floats : std::span<const float>());
 }
 
 void FirstCheckpoint::AddState(ShardId of, ShardState saved) {
-  const bool is_new = states_.emplace(of, saved.shrinkage()).second;
+  const auto [added, is_new] =
+      states_.emplace(of, Added{.shrinkage = saved.shrinkage(), .steps = saved.steps()});
   MILLRACE_CHECK(is_new);
+  for (const ParameterProgress& parameter : saved.parameters()) {
+    added->second.updates[parameter.parameter()] = parameter.updates();
+  }
   // Each shard's log has times of its own, and may have made a step more than another.
   seen_ms_ = std::max(seen_ms_, saved.seen_ms());
   step_ms_ = std::max(step_ms_, saved.step_ms());
@@ -118,9 +123,41 @@ void FirstCheckpoint::AddState(ShardId of, ShardState saved) {
   if (of == 0) state_ = std::move(saved);
 }
 
+std::vector<ParameterProgress> FirstCheckpoint::StartProgress() const {
+  const std::vector<ServedParameter>& parameters = options_.parameters;
+  const auto shards = static_cast<uint32_t>(states_.size());
+  std::vector<ParameterProgress> progress;
+  for (uint32_t number = 0; number < parameters.size(); ++number) {
+    bool has_values = true;
+    uint64_t updates = 0;  // a shard that has taken a put later has counted fewer
+    for (const auto& [shard, added] : states_) {
+      const KeyRange range = RangeOfShard(shard, shards, parameters.back().keys.end);
+      if (PartOf(parameters[number].keys, range).size() == 0) continue;
+      const auto found = added.updates.find(number);
+      has_values = has_values && found != added.updates.end();
+      if (has_values) updates = std::max(updates, found->second);
+    }
+    if (!has_values || PartOf(parameters[number].keys, options_.range).size() == 0) continue;
+    ParameterProgress& begins = progress.emplace_back();
+    begins.set_parameter(number);
+    begins.set_updates(updates);
+  }
+  return progress;
+}
+
 // Of shard 0's state: sums, scaling and counters are shard 0's only.
 ShardState FirstCheckpoint::StartState() const {
   ShardState state = state_;
+  if (!options_.parameters.empty()) {
+    // Shards have made other steps, where these named other parameters.
+    for (const auto& [shard, added] : states_) {
+      state.set_steps(std::max(state.steps(), added.steps));
+    }
+    state.clear_parameters();
+    for (ParameterProgress& progress : StartProgress()) {
+      *state.add_parameters() = std::move(progress);
+    }
+  }
   state.set_seen_ms(seen_ms_);
   state.set_step_ms(step_ms_);
   state.set_shrinkage(shrinkage_);

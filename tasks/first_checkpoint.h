@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
@@ -72,6 +73,9 @@ class FirstCheckpoint {
 
  private:
   ShardState StartState() const;
+  // The named parameters that have values: those that had some in all shards that had a part of
+  // them. Of what was put in some of them only, a trainer is asked once more.
+  std::vector<ParameterProgress> StartProgress() const;
 
   ServerOptions options_;
   SnapshotStart start_;
@@ -82,8 +86,13 @@ class FirstCheckpoint {
   int64_t step_ms_ = 0;
   double shrinkage_ = 0;
   // What was added, for Finish.
-  std::map<ShardId, double> states_;  // the shrinkage of each
-  uint64_t weights_ = 0;              // of this shard's keys
+  struct Added {
+    double shrinkage = 0;
+    uint64_t steps = 0;
+    std::map<uint32_t, uint64_t> updates{};  // of the named parameters with values, by number
+  };
+  std::map<ShardId, Added> states_;
+  uint64_t weights_ = 0;  // of this shard's keys
   uint64_t slots_ = 0;
   bool is_finished_ = false;
 };

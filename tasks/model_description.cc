@@ -16,6 +16,7 @@ namespace {
 ModelShape::Kind KindOf(Training::Model model) {
   switch (model) {
     case Training::SOFTMAX:
+    case Training::EXTERNAL:  // never described
       return ModelShape::LINEAR;
     case Training::FACTORIZATION_MACHINE:
       return ModelShape::FACTORIZATION_MACHINE;

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "models/deep_fm.h"
+#include "models/external_model.h"
 #include "models/factorization_machine.h"
 #include "models/online_softmax.h"
 #include "models/softmax_regression.h"
@@ -16,7 +17,9 @@
 #include "models/wide_softmax.h"
 #include "processors/policy.h"
 #include "tasks/class_weights.h"
+#include "tasks/parameter_options.h"
 #include "topics/most_workers.h"
+#include "topics/parameter_layout.h"
 #include "topics/partitioning.h"
 #include "topics/row_batch.h"
 #include "topics/row_codec.h"
@@ -221,7 +224,8 @@ void SetDefaultLearningRate(Training& training) {
   const Training::Optimizer& optimizer = training.optimizer();
   const bool is_adagrad = optimizer.kind() == Training::Optimizer::ADAGRAD ||
                           optimizer.kind() == Training::Optimizer::FTRL;  // of factors, networks
-  if (optimizer.has_learning_rate() || training.model() == Training::SOFTMAX || !is_adagrad) return;
+  const bool has_factors = HasFactors(training) || IsNetwork(training);
+  if (optimizer.has_learning_rate() || !has_factors || !is_adagrad) return;
   training.mutable_optimizer()->set_learning_rate(IsNetwork(training) ? kRateOfNetwork
                                                                       : kRateOfFactors);
 }
@@ -338,13 +342,16 @@ uint64_t WideAbove(const Training& training) {
 
 bool IsWide(const JobFeatures& features, const Training& training) {
   const RowShape shape = RowShapeFrom(features);
-  return !HasFactors(training) && training.schedule() == Training::ONE_PASS &&
+  return !HasFactors(training) && !IsExternal(training) &&
+         training.schedule() == Training::ONE_PASS &&
          (IsOnline(training) || IsNetwork(training) || !features.spec().regression()) &&
          AllowsRows(training) && shape.features > shape.numeric &&
          (shape.features + 1) * FloatsOfFeature(shape.classes, training) > WideAbove(training);
 }
 
 Status CheckModel(const JobFeatures& features, const Training& training) {
+  MILLRACE_RETURN_IF_ERROR(CheckParameters(features, training));
+  if (IsExternal(training)) return absl::OkStatus();
   const FeatureSpec& spec = features.spec();
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
   if (!spec.regression() && (training.has_loss() || training.has_huber_limit())) {
@@ -396,6 +403,9 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
 
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training) {
   MILLRACE_CHECK(CheckModel(features, training).ok());
+  if (IsExternal(training)) {
+    return std::make_unique<ExternalModel>(LayOutParameters(features)->back().end);
+  }
   const RowShape shape = RowShapeFrom(features);
   std::vector<float> class_weights = *ClassWeightsOf(features.spec(), training);
   if (IsOnline(training)) {
@@ -449,6 +459,7 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
     options.forgets = model->online()->forgetting();
     options.forgets->race = options.consistency.sequential();
   }
+  options.parameters = ServedParametersOf(features, training.training(), options.optimizer);
   options.l2 = ftrl ? 0 : training.training().l2();
   if (model->row_width() > 0) {
     options.embeddings =

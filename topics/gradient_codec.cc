@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "topics/figures_codec.h"
 #include "topics/message_codec.h"
+#include "topics/parameter_layout.h"
 #include "topics/slice_codec.h"
 
 namespace millrace {
@@ -75,6 +76,22 @@ Status CheckUpdatedRows(const Gradient::Update& update, const GradientShape& sha
   return CheckEmbeddings(rows, shape.row_width, shape.shard, shape.shards);
 }
 
+// What the update changes, of the model EXTERNAL by parameter.
+Status CheckContent(const Gradient::Update& update, const GradientShape& shape) {
+  const bool names_parameters = !update.put().empty() || !update.part().empty();
+  if (shape.parameters.empty()) {
+    if (names_parameters) return BadGradient("named parameters, which this job does not have");
+    if (update.row_count() > 0) return CheckSlice(update.slice(), shape.range);
+    return absl::OkStatus();
+  }
+  if (update.has_slice()) return BadGradient("a slice in a job of named parameters");
+  if (!update.part().empty() && update.weight_sum() == 0) {
+    return BadGradient("an update of parameters without a weight");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckParameterParts(update.put(), shape.parameters));
+  return CheckParameterParts(update.part(), shape.parameters);
+}
+
 Status CheckHead(const Gradient& message, const GradientShape& shape) {
   if (message.epoch() != shape.epoch) {
     return BadGradient("epoch " + std::to_string(message.epoch()) + ", but this job is in epoch " +
@@ -105,7 +122,7 @@ Status CheckProgress(const RowProgress& rows) {
 }
 
 Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientShape& shape) {
-  if (update.row_count() > 0) MILLRACE_RETURN_IF_ERROR(CheckSlice(update.slice(), shape.range));
+  MILLRACE_RETURN_IF_ERROR(CheckContent(update, shape));
   MILLRACE_RETURN_IF_ERROR(CheckMark(update.mark(), clock, shape));
   MILLRACE_RETURN_IF_ERROR(CheckRows(update.rows_end(), update.repeated_end()));
   if (update.rows_begin() > update.rows_end())

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
@@ -39,7 +40,8 @@ struct GradientShape {
   uint32_t workers = 1;
   size_t classes = 2;
   size_t numeric_columns = 0;
-  size_t row_width = 0;                                 // of an embedding row; 0: the job has none
+  size_t row_width = 0;                // of an embedding row; 0: the job has none
+  std::vector<KeyRange> parameters{};  // model EXTERNAL: what the shard has of each; else none
   FloatFormat values = Training::Compression::FLOAT32;  // of updates
   size_t pipeline = 1;                                  // updates that a worker may have in flight
 };

@@ -65,10 +65,19 @@ Status CheckClocks(const AnyAnswer& message, bool previous_round, uint64_t min_c
 
 Status CheckNoValues(const Weights& message) {
   const bool has_values = message.has_slice() || message.has_moments() ||
-                          message.has_embeddings() || message.has_shared();
+                          message.has_embeddings() || message.has_shared() ||
+                          message.has_values_size() > 0;
   if (!has_values) return absl::OkStatus();
   return BadWeights(
       "values in an answer to a worker that is held back or has left: such an answer has none");
+}
+
+// Of named parameters: a number that stands there twice would count for another shard.
+Status CheckNumbers(const google::protobuf::RepeatedField<uint32_t>& has_values) {
+  if (std::ranges::adjacent_find(has_values, std::greater_equal<>()) == has_values.end()) {
+    return absl::OkStatus();
+  }
+  return BadWeights("parameters with values out of order");
 }
 
 Status CheckDense(const Slice& slice, const MomentsMessage* moments, ShardId shard,
@@ -103,6 +112,7 @@ Status CheckValues(const Weights& message, const WeightsShape& shape) {
   } else if (message.has_slice() || message.has_moments() || message.previous_round()) {
     return BadWeights("values beside the name of a shared record that has them");
   }
+  MILLRACE_RETURN_IF_ERROR(CheckNumbers(message.has_values()));
   return CheckEmbeddings(message.embeddings(), shape.row_width, shard, shape.shards);
 }
 
@@ -126,7 +136,9 @@ Weights ToWeights(const SharedWeights& shared, const SharedWeights::Answer& answ
   *message.mutable_rows_before() = answer.rows_before();
   message.set_min_clock(shared.min_clock());
   *message.mutable_mark() = answer.mark();
-  if (HasWeights(message)) message.set_shared(shared.version());
+  if (!HasWeights(message)) return message;
+  message.set_shared(shared.version());
+  *message.mutable_has_values() = shared.has_values();
   return message;
 }
 
@@ -164,6 +176,7 @@ StatusOr<SharedWeights> DecodeSharedWeights(std::string_view body, const Weights
   MILLRACE_RETURN_IF_ERROR(CheckSender(message, shape));
   MILLRACE_RETURN_IF_ERROR(
       CheckDense(message.slice(), MomentsOf(message), ShardId(message.shard()), shape));
+  MILLRACE_RETURN_IF_ERROR(CheckNumbers(message.has_values()));
   const auto& answers = message.answers();
   const bool is_ascending =
       std::ranges::adjacent_find(answers, std::greater_equal(), &SharedWeights::Answer::worker) ==

@@ -191,7 +191,9 @@ class Screen {
     if (!job_.ended()) {
       pair("unsaved updates", PaddedRight(GroupedNumber(server.unsaved_updates()), 4));
     }
-    pair("training loss", absl::StrFormat("%.3f", server.train_loss()));
+    if (server.training().model() != Training::EXTERNAL) {  // whose trainers do not tell
+      pair("training loss", absl::StrFormat("%.3f", server.train_loss()));
+    }
     if (const auto duration = job_.duration_seconds()) pair("time", ClockTime(*duration));
 
     Lines lines;

@@ -23,6 +23,7 @@
 #include "models/online_softmax.h"
 #include "processors/shard_model.h"
 #include "tasks/model_description.h"
+#include "tasks/parameter_options.h"
 #include "tasks/setting_bounds.h"
 #include "tasks/task_options.h"
 #include "topics/figures_codec.h"
@@ -172,6 +173,7 @@ StatusOr<ModelOfJob> FindModel(const std::string& path, const SnapshotManifest& 
     return NoModel(path, std::string(setting->field) + ": " + setting->Complaint());
   }
   const JobFeatures& features = manifest.features();
+  MILLRACE_RETURN_IF_ERROR(CheckHasModel(features));
   ModelOfJob job{manifest.training(), {}, nullptr};
   if (!features.spec().regression()) {
     job.training.clear_loss();

@@ -116,6 +116,17 @@ std::string Differences(const google::protobuf::Message& saved,
   return differences;
 }
 
+// What a trainer has named, without what may be another in each job.
+JobFeatures ParametersOf(const JobFeatures& features) {
+  JobFeatures named;
+  *named.mutable_parameters() = features.parameters();
+  for (NamedParameter& parameter : *named.mutable_parameters()) {
+    parameter.clear_learning_rate_multiplier();
+    parameter.clear_decay_multiplier();
+  }
+  return named;
+}
+
 }  // namespace
 
 StatusOr<ShardState> ReadSnapshotState(const std::string& path) {
@@ -135,6 +146,12 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
   if (!differences.empty()) {
     return absl::InvalidArgumentError("the snapshot's features differ from the job's:\n" +
                                       differences);
+  }
+  const std::string renamed =
+      Differences(ParametersOf(manifest.features()), ParametersOf(features));
+  if (!renamed.empty()) {
+    return absl::InvalidArgumentError(
+        "the snapshot's parameters differ from those that the trainer has named:\n" + renamed);
   }
   const Training& saved = manifest.training();
   if (saved.model() != training.model() ||

@@ -15,6 +15,7 @@
 #include "durability/snapshots/snapshot_writer.h"
 #include "messages/snapshot.pb.h"
 #include "processors/policy.h"
+#include "tasks/parameter_options.h"
 
 namespace millrace {
 namespace {
@@ -105,6 +106,7 @@ StatusOr<bool> SnapshotTaker::TryToEnd(uint64_t id) {
 }
 
 void SnapshotTaker::Export(const std::string& snapshot) {
+  if (IsExternal(training_.training())) return;  // only its trainers know what the numbers mean
   models_.Post(snapshot, [snapshot] { ExportModel(snapshot); });
 }
 

@@ -172,6 +172,24 @@ TEST(ValidateConfig, RefusesWhatCannotBeTrainedByAllReduceWithTheRemedy) {
   }
 }
 
+TEST(ValidateConfig, RefusesWhatATrainerOfOnesOwnDoesNotUseOrHave) {
+  JobConfig config;
+  config.mutable_training()->set_model(Training::EXTERNAL);
+  EXPECT_TRUE(ValidateConfig(config).ok());
+  const std::vector<std::pair<std::string, std::function<void(Server&)>>> cases = {
+      {"--test", [](Server& s) { s.set_test_file("test.csv"); }},
+      {"--weights-from-workers", [](Server& s) { s.set_weights_from_workers(true); }},
+  };
+  for (const auto& [flag, change] : cases) {
+    JobConfig changed = config;
+    change(*changed.mutable_server());
+    const Status status = ValidateConfig(changed);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << flag;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(flag));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--model external"));
+  }
+}
+
 TEST(ValidateConfig, RefusesAHostToListenAtWhereNobodyListens) {
   JobConfig config;
   config.set_name("job");

@@ -56,7 +56,7 @@ TEST(FlagField, TakesItsTypeAndDefaultFromTheDescriptor) {
   EXPECT_EQ(FlagField("server.test_file").default_text(), std::nullopt);
   EXPECT_EQ(FlagField("training.schedule").type_name(), "one-pass|buffer");
   EXPECT_EQ(FlagField("training.schedule").default_text(), "one-pass");
-  EXPECT_EQ(FlagField("training.model").type_name(), "softmax|fm|deepfm|network");
+  EXPECT_EQ(FlagField("training.model").type_name(), "softmax|fm|deepfm|network|external");
   EXPECT_EQ(FlagField("training.update.solver").type_name(), "lbfgs|sgd");
   EXPECT_EQ(FlagField("training.compression.values").default_text(), "none");
   EXPECT_TRUE(FlagField("server.stay").is_switch());

@@ -188,6 +188,33 @@ class Programs(unittest.TestCase):
         result = run("WorkerApp", "--brokers", self.nobody, "--broker-timeout", "1", "--job", "j", "--config", file)
         self.assert_one_line(result, 2, "worker-N.textproto")
 
+    def test_who_sends_or_learns_from_rows_has_nothing_to_do_where_trainers_are_ones_own(self):
+        file = self.folder / "job.textproto"
+        file.write_text('training { model: EXTERNAL } features { label: "y" }')
+        rows = self.csv("x,y\na,1\nb,2\n")
+        for program, words in (("WorkerApp", []), ("CsvProducer", ["--input", rows]),
+                               ("TopicSource", ["--topic", "t"])):  # fmt: skip
+            result = run(program, "--brokers", self.nobody, "--job", "j", "--config", file, *words)
+            self.assert_one_line(result, 2, "model (--model) is external: ", f"leave {program} out")
+
+    def test_a_server_says_what_trainers_of_ones_own_do_not_have(self):
+        for words, what in (
+            (["--test", self.csv("x,y\n")], "test_file (--test) does not go together"),
+            (["--weights-from-workers"], "weights_from_workers (--weights-from-workers) does not go together"),
+            (["--update", "weight-change"], "leave out --update"),
+            (["--compress", "bf16"], "leave out --compress"),
+            (["--schedule", "buffer"], "leave out --schedule"),
+        ):
+            result = run("ServerApp", "--brokers", self.nobody, "--job", "j", "--model", "external", *words)
+            self.assert_one_line(result, 2, "--model external", what)
+
+    def test_a_master_runs_trainers_of_ones_own_by_their_command_only(self):
+        result = self.master("--model", "external")
+        self.assert_one_line(result, 2, "--model external: no WorkerApp can train it", "--worker-command",
+                             "--worker-processes 0")  # fmt: skip
+        result = self.master("--model", "external", "--worker-command", "true", "--input", self.csv("x,y\na,1\n"))
+        self.assert_one_line(result, 2, "--model external: ", "leave out --input")
+
     def test_a_master_says_what_it_cannot_run_in_a_cluster(self):
         self.assert_one_line(self.master("--image", "x"), 2, "need --launcher kubernetes")
         self.assert_one_line(self.master("--launcher", "cloud"), 2, "--launcher")

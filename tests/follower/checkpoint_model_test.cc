@@ -141,5 +141,15 @@ TEST(CheckpointModel, RefusesWhatIsNotOfTheShard) {
   refused(part);
 }
 
+TEST(CheckpointModel, OfAJobOfTrainersOfOnesOwnThereIsNone) {
+  JobFeatures features;
+  features.add_parameters()->set_name("w");
+  JobTraining training;
+  training.mutable_training()->set_model(Training::EXTERNAL);
+  const Status status = JobModel::Create(features, training).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("only that knows how to predict"));
+}
+
 }  // namespace
 }  // namespace millrace

@@ -146,6 +146,27 @@ TEST_F(JobRegistryTest, FeaturesThatAreLargerThanARecordArePublishedInParts) {
   EXPECT_EQ((*read)->SerializeAsString(), features.SerializeAsString());
 }
 
+TEST_F(JobRegistryTest, AJobHasRowsOrTrainersOfItsOwn) {
+  JobFeatures of_rows;
+  of_rows.set_epoch(config_.epoch());
+  of_rows.set_feature_count(3);
+  JobFeatures of_trainers;
+  of_trainers.set_epoch(config_.epoch());
+  of_trainers.add_parameters()->set_name("w");
+  const auto complaint = [this](const JobFeatures& first, const JobFeatures& second) {
+    EXPECT_TRUE(Open()->PublishFeatures(first).ok());
+    const Status status = Open()->PublishFeatures(second);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(complaint(of_rows, of_trainers),
+              HasSubstr("so it learns from rows: start a new job"));
+  config_.set_epoch(2);
+  of_rows.set_epoch(2);
+  of_trainers.set_epoch(2);
+  EXPECT_THAT(complaint(of_trainers, of_rows), HasSubstr("so it learns from no rows"));
+}
+
 TEST(JobRegistry, AnOfferLeadsToAHostAndAPortAndNowhereElse) {
   const auto check = [](const std::string& address) {
     ReplicaOffer offer;

@@ -491,6 +491,9 @@ TEST(JobProgress, NamesHowAJobLearnsAsTheFlagsDo) {
   EXPECT_EQ(ConsistencyName(training), "bounded:2");
   EXPECT_EQ(ScheduleName(training), "buffer");
   EXPECT_EQ(LearnerName(training), "lbfgs, averaged");
+  training.mutable_update()->set_kind(Training::Update::GRADIENT);
+  training.set_model(Training::EXTERNAL);
+  EXPECT_EQ(LearnerName(training), "external, adagrad 0.04");
 }
 
 TEST(JobProgress, OfRoundsThatTakeLongTheRateIsThatOfTheLastOnes) {

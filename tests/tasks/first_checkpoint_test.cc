@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tasks/state_codec.h"
+#include "tests/processors/parameters_fixture.h"
 #include "tests/processors/server_fixture.h"
 #include "topics/frame.h"
 #include "topics/partitioning.h"
@@ -112,6 +113,74 @@ TEST_F(FirstCheckpointTest, ANewStreamBeginsWithTheFirstWorkersAndNoChangeOfThem
   }
   EXPECT_EQ(saved->resize() + saved->workers() + saved->resize_ordered(), 0u);
   EXPECT_EQ(saved->moments().resize() + saved->moments().workers(), 0u);
+}
+
+// ---- named parameters ----
+
+// Three parameters of four numbers, by two shards; the border is in the second.
+std::vector<PlainParameters::Parameter> ThreeParameters() {
+  return {{.size = 4, .handler = "adam"},
+          {.size = 4, .handler = "adam"},
+          {.size = 4, .handler = "momentum"}};
+}
+
+// What a shard of a job of so many begins with.
+ShardState StartOfParameters(ParameterJob& before, ShardId shard, uint32_t shards,
+                             SnapshotStart start) {
+  ServerOptions options = ParameterJob(ThreeParameters(), shards, 1, kSequential)
+                              .server(static_cast<uint32_t>(shard))
+                              .options();
+  FirstCheckpoint first(options, start);
+  for (uint32_t of = 0; of < before.shards(); ++of) {
+    first.AddState(ShardId(of), SnapshotStateFrom(before.server(of).processor()));
+  }
+  first.AddWeights(0, before.values());
+  const StatusOr<Checkpoint> checkpoint = first.Finish();
+  EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+  return *DecodeState(ParseFrame(checkpoint->entries.back().value)->body);
+}
+
+TEST_F(FirstCheckpointTest, OtherShardsGoOnWithTheParametersThatHaveValues) {
+  ParameterJob before(ThreeParameters(), 2, 1, kSequential);
+  const std::vector<float> ones(4, 1.0f);
+  before.Send(0, 0, {.put = {{0, ones}, {1, ones}}, .part = {{0, ones}, {1, ones}}});
+  before.Send(0, 1, {.part = {{1, ones}}});
+  for (const SnapshotStart start : {SnapshotStart::kSameStream, SnapshotStart::kNewStream}) {
+    const ShardState one = StartOfParameters(before, 0, 1, start);
+    ASSERT_EQ(one.parameters_size(), 2) << "nobody has put the third";
+    EXPECT_EQ(one.parameters(0).updates(), 1u);
+    EXPECT_EQ(one.parameters(1).updates(), 2u);
+    EXPECT_EQ(one.parameters(1).values_from(), 0u) << "it begins with them";
+    const ShardState last_of_three = StartOfParameters(before, 2, 3, start);
+    EXPECT_TRUE(last_of_three.parameters().empty());
+    const ShardState middle = StartOfParameters(before, 1, 3, start);
+    ASSERT_EQ(middle.parameters_size(), 1) << "it has no part of another that was put";
+    EXPECT_EQ(middle.parameters(0).parameter(), 1u);
+    EXPECT_EQ(middle.parameters(0).updates(), 2u);
+  }
+}
+
+// As after an update of which one shard has dropped its part, since a number in it was a NaN.
+TEST_F(FirstCheckpointTest, WhatWasPutInOneShardOnlyIsToBePutOnceMore) {
+  ParameterJob before(ThreeParameters(), 2, 1, kSequential);
+  const std::vector<float> ones(4, 1.0f);
+  before.server(0).Send(before.PartOfUpdate(0, 0, 0, {.put = {{0, ones}, {1, ones}}}));
+  before.server(1).Send(before.PartOfUpdate(1, 0, 0, {}));
+  const ShardState one = StartOfParameters(before, 0, 1, SnapshotStart::kSameStream);
+  ASSERT_EQ(one.parameters_size(), 1);
+  EXPECT_EQ(one.parameters(0).parameter(), 0u) << "all of which the first shard has";
+}
+
+// Shards that have made other steps, since these named parameters of others.
+TEST_F(FirstCheckpointTest, AShardMayHaveMadeMoreStepsThanTheFirst) {
+  ParameterJob before(ThreeParameters(), 2, 1, kSequential);
+  const std::vector<float> ones(4, 1.0f);
+  before.Send(0, 0, {.put = {{2, ones}}, .part = {{2, ones}}});
+  before.Send(0, 1, {.part = {{2, ones}}});
+  const ShardState one = StartOfParameters(before, 0, 1, SnapshotStart::kSameStream);
+  EXPECT_EQ(one.steps(), 2u);
+  ASSERT_EQ(one.parameters_size(), 1);
+  EXPECT_EQ(one.parameters(0).updates(), 2u);
 }
 
 // An update that is dropped in one shard's log only is a step less there.

@@ -41,6 +41,35 @@ TEST(WeightsCodec, AnAnswerComesBackWithItsValues) {
   EXPECT_EQ(read->SerializeAsString(), right.SerializeAsString());
 }
 
+TEST(WeightsCodec, ParametersWithValuesAscend) {
+  const auto complaint = [](const std::vector<uint32_t>& has_values) {
+    Weights message = GoodAnswer();
+    EncodeDenseSlice(std::vector<float>{1, 2, 3, 4}, {4, 8}, *message.mutable_slice());
+    message.mutable_has_values()->Assign(has_values.begin(), has_values.end());
+    SharedWeights shared;
+    shared.set_job(77);
+    shared.set_epoch(3);
+    shared.set_shard(1);
+    *shared.mutable_slice() = message.slice();
+    *shared.mutable_has_values() = message.has_values();
+    const Status of_all = DecodeSharedWeights(shared.SerializeAsString(), kWeights).status();
+    const Status of_one = DecodeWeights(message.SerializeAsString(), kWeights).status();
+    EXPECT_EQ(of_one.message(), of_all.message());
+    return std::string(of_one.message());
+  };
+  EXPECT_EQ(complaint({0, 3, 4}), "");
+  EXPECT_THAT(complaint({0, 3, 3}), HasSubstr("out of order"));
+  EXPECT_THAT(complaint({3, 0}), HasSubstr("out of order"));
+}
+
+TEST(WeightsCodec, AnAnswerWithoutValuesNamesNoParameters) {
+  Weights message = GoodAnswer();
+  message.set_released(false);
+  EXPECT_TRUE(DecodeWeights(message.SerializeAsString(), kWeights).ok());
+  message.add_has_values(0);
+  EXPECT_FALSE(DecodeWeights(message.SerializeAsString(), kWeights).ok());
+}
+
 void SetMark(Weights& message, Clock cut) {
   message.mutable_mark()->set_snapshot(1);
   message.mutable_mark()->set_cut(cut);

@@ -121,6 +121,27 @@ TEST(SnapshotFiles, ThatAreOpenedAreThoseThatAreListed) {
       other);
 }
 
+TEST(SnapshotFiles, OfOtherNamedParametersAreRefused) {
+  SnapshotManifest manifest;
+  manifest.mutable_training()->set_model(Training::EXTERNAL);
+  NamedParameter& saved = *manifest.mutable_features()->add_parameters();
+  saved.set_name("w");
+  saved.add_shape(3);
+  saved.set_handler("adam");
+  saved.set_learning_rate_multiplier(1);
+  const auto complaint = [&manifest](auto change) {
+    JobFeatures features = manifest.features();
+    change(*features.mutable_parameters(0));
+    return std::string(
+        CheckSnapshotFits(manifest, features, manifest.training(), 0, SnapshotStart::kSameStream)
+            .message());
+  };
+  EXPECT_EQ(complaint([](NamedParameter& w) { w.set_learning_rate_multiplier(2); }), "");
+  EXPECT_THAT(complaint([](NamedParameter& w) { w.set_name("v"); }), HasSubstr("parameters"));
+  EXPECT_THAT(complaint([](NamedParameter& w) { w.set_shape(0, 4); }), HasSubstr("4"));
+  EXPECT_THAT(complaint([](NamedParameter& w) { w.set_handler("sgd"); }), HasSubstr("sgd"));
+}
+
 TEST(SnapshotFiles, OfAnotherJobsShapeAreRefused) {
   SnapshotManifest manifest = HeadOf();
   manifest.mutable_features()->mutable_spec()->add_numeric("x");

@@ -140,5 +140,19 @@ TEST(SnapshotModel, OfAManifestThatNamesNoModelIsAnError) {
   }
 }
 
+TEST(SnapshotModel, OfAJobOfTrainersOfOnesOwnIsRefused) {
+  const TemporaryFolder folder;
+  TrainedJob job({"OnlineOfTwoClasses"}, 1);
+  const std::string snapshot = job.WriteSnapshot(folder / "job-4");
+  StatusOr<SnapshotManifest> manifest = CheckSnapshot(snapshot);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  manifest->mutable_training()->set_model(Training::EXTERNAL);
+  manifest->mutable_features()->add_parameters()->set_name("w");
+  const Status status = ExportSnapshot(snapshot, *manifest, folder / "model").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("only that knows how to predict"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "model"));
+}
+
 }  // namespace
 }  // namespace millrace

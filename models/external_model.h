@@ -1,0 +1,31 @@
+// The model of a trainer of one's own: parameters, of which Millrace does not know what they mean.
+#pragma once
+
+#include <cstddef>
+
+#include "base/check.h"
+#include "models/model.h"
+
+namespace millrace {
+
+// Has no scores and no gradient: who computes these refuses such jobs (CheckLearnsRows).
+class ExternalModel final : public Model {
+ public:
+  explicit ExternalModel(size_t parameters) : parameters_(parameters) {}
+
+  size_t parameter_count() const override { return parameters_; }
+  size_t block_size() const override { return 1; }
+  size_t penalised_end() const override { return parameters_; }
+  size_t score_count() const override { return 1; }
+  using Model::Compute;
+  BatchLoss Compute(RowsView /*rows*/, const Scaler& /*scaler*/,
+                    std::span<const float> /*parameters*/, const EmbeddingBatch& /*embeddings*/,
+                    GradientSum* /*gradient*/, std::span<float> /*scores*/) const override {
+    MILLRACE_CHECK(false);
+  }
+
+ private:
+  size_t parameters_;
+};
+
+}  // namespace millrace

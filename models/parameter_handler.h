@@ -1,0 +1,65 @@
+// What a shard does with the parameters of a trainer of one's own (Training.model EXTERNAL).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/optimizer.h"
+
+namespace millrace {
+
+// A shard's part of a parameter: some of its floats, which lie in the shard's range of keys.
+struct ParameterSlice {
+  std::span<float> values;
+  // The handler's state, slot_count() spans as long as `values`; zeros before the first put.
+  std::span<const std::span<float>> slots;
+  uint64_t updates = 0;  // that the handler has made before this one
+};
+
+// How updates become a step. Pure and elementwise: the result is a function of the arguments and
+// the same for a value whatever part of its parameter is in the shard, so that any number of
+// shards, and any recovery, ends in the same bytes. Immutable.
+class ParameterHandler {
+ public:
+  // What the handler gets of the updates of a round that name the parameter.
+  enum class Combination {
+    kSum,   // their sum, in worker order, and the sum of their weights
+    kLast,  // the last of them, in worker order
+  };
+
+  virtual ~ParameterHandler() = default;
+  virtual size_t slot_count() const { return 0; }
+  virtual Combination combination() const { return Combination::kSum; }
+  // The first values of the parameter.
+  virtual void HandlePut(const ParameterSlice& slice, std::span<const float> values) const;
+  // `sum` and `weight` > 0: what combination() says. The mean is finite: sum * float(1 / weight).
+  virtual void HandleUpdate(const ParameterSlice& slice, std::span<const float> sum,
+                            double weight) const = 0;
+};
+
+// What a handler is made of: the job's settings, and the parameter's multipliers.
+struct HandlerSettings {
+  OptimizerOptions optimizer{};  // of the job; the kind is the handler's, if it has a name
+  double l2 = 0;                 // of the job
+  double learning_rate_multiplier = 1;
+  double decay_multiplier = 1;  // of l2
+};
+
+// sgd, momentum, adagrad, adam and ftrl step by the mean gradient, as the optimizers of these names
+// do (models/optimizer.h), each parameter with a step count of its own; add adds up what it is
+// given, whatever the weight; assign replaces by it. Empty: the optimizer that `settings` names.
+// Null: there is no such handler.
+std::unique_ptr<ParameterHandler> MakeParameterHandler(std::string_view name,
+                                                       const HandlerSettings& settings);
+// Whether MakeParameterHandler knows the name.
+bool IsParameterHandler(std::string_view name);
+// For error messages, in a fixed order: "sgd, momentum, ...".
+std::string ParameterHandlerNames();
+
+}  // namespace millrace

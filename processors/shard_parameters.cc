@@ -1,0 +1,151 @@
+#include "processors/shard_parameters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/check.h"
+#include "models/parameter_handler.h"
+#include "topics/gradient_codec.h"
+#include "topics/parameter_layout.h"
+
+namespace millrace {
+
+ShardParameters::ShardParameters(const ServerOptions& options)
+    : range_(options.range), sum_(options.range.size()) {
+  for (const ServedParameter& parameter : options.parameters) {
+    parameters_.push_back(
+        {.part = PartOf(parameter.keys, options.range), .handler = parameter.handler});
+  }
+}
+
+size_t ShardParameters::SlotCount(const ServerOptions& options) {
+  size_t most = 0;
+  for (const ServedParameter& parameter : options.parameters) {
+    most = std::max(most, parameter.handler->slot_count());
+  }
+  return most;
+}
+
+ShardParameters::Outcome ShardParameters::Step(std::span<const Gradient::Update* const> updates,
+                                               Clock clock, ParameterShard& shard) {
+  Outcome outcome;
+  for (const Gradient::Update* update : updates) {
+    for (const ParameterPart& put : update->put()) {
+      Parameter& parameter = parameters_.at(put.parameter());
+      if (parameter.values_from) continue;  // the first counts
+      parameter.values_from = clock + 1;
+      parameter.handler->HandlePut(SliceOf(parameter, shard), Values(put));
+      outcome.has_changed = true;
+    }
+  }
+  outcome.parts_before_put = Combine(updates);
+  outcome.is_finite = SumsAreFinite();
+  if (!outcome.is_finite) return outcome;
+  for (Parameter& parameter : parameters_) {
+    if (!parameter.is_named) continue;
+    parameter.handler->HandleUpdate(SliceOf(parameter, shard), SumOf(parameter), parameter.weight);
+    ++parameter.updates;
+    outcome.has_changed = true;
+  }
+  return outcome;
+}
+
+uint64_t ShardParameters::Combine(std::span<const Gradient::Update* const> updates) {
+  uint64_t before_put = 0;
+  for (Parameter& parameter : parameters_) parameter.is_named = false;
+  for (const Gradient::Update* update : updates) {
+    for (const ParameterPart& part : update->part()) {
+      Parameter& parameter = parameters_.at(part.parameter());
+      if (!parameter.values_from) {
+        ++before_put;
+        continue;
+      }
+      const std::span<float> sum = SumOf(parameter);
+      MILLRACE_CHECK(static_cast<size_t>(part.value_size()) == sum.size());
+      const bool replaces = !parameter.is_named || parameter.handler->combination() ==
+                                                       ParameterHandler::Combination::kLast;
+      if (replaces) {
+        std::ranges::copy(Values(part), sum.begin());
+        parameter.weight = update->weight_sum();
+      } else {
+        const std::span<const float> values = Values(part);
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+        parameter.weight += update->weight_sum();
+      }
+      parameter.is_named = true;
+    }
+  }
+  return before_put;
+}
+
+// Sane updates may overflow together, or be divided by a tiny weight.
+bool ShardParameters::SumsAreFinite() const {
+  for (const Parameter& parameter : parameters_) {
+    if (!parameter.is_named) continue;
+    const auto scale = static_cast<float>(1.0 / parameter.weight);
+    int beyond = 0;
+    for (uint64_t key = parameter.part.begin; key < parameter.part.end; ++key) {
+      const float sum = sum_[key - range_.begin];
+      beyond |= static_cast<int>(!std::isfinite(sum) || !std::isfinite(sum * scale));
+    }
+    if (beyond != 0) return false;
+  }
+  return true;
+}
+
+std::span<float> ShardParameters::SumOf(const Parameter& parameter) {
+  return std::span(sum_).subspan(parameter.part.begin - range_.begin, parameter.part.size());
+}
+
+ParameterSlice ShardParameters::SliceOf(const Parameter& parameter, ParameterShard& shard) {
+  const size_t begin = parameter.part.begin - range_.begin;
+  slots_.clear();
+  for (size_t slot = 0; slot < parameter.handler->slot_count(); ++slot) {
+    slots_.push_back(
+        shard.mutable_slots().subspan(slot * range_.size() + begin, parameter.part.size()));
+  }
+  return {.values = shard.mutable_weights().subspan(begin, parameter.part.size()),
+          .slots = slots_,
+          .updates = parameter.updates};
+}
+
+std::vector<uint32_t> ShardParameters::WithValues(std::optional<Clock> at) const {
+  std::vector<uint32_t> numbers;
+  for (size_t number = 0; number < parameters_.size(); ++number) {
+    const std::optional<Clock>& from = parameters_[number].values_from;
+    if (from && (!at || *from <= *at)) numbers.push_back(static_cast<uint32_t>(number));
+  }
+  return numbers;
+}
+
+void ShardParameters::Save(ShardState& state) const {
+  for (const uint32_t number : WithValues()) {
+    ParameterProgress& saved = *state.add_parameters();
+    saved.set_parameter(number);
+    saved.set_values_from(*parameters_[number].values_from);
+    saved.set_updates(parameters_[number].updates);
+  }
+}
+
+Status ShardParameters::Load(const ShardState& state) {
+  for (Parameter& parameter : parameters_) {
+    parameter.values_from.reset();
+    parameter.updates = 0;
+  }
+  int64_t last = -1;
+  for (const ParameterProgress& saved : state.parameters()) {
+    const uint32_t number = saved.parameter();
+    if (number <= last || number >= parameters_.size() || parameters_[number].part.size() == 0 ||
+        saved.values_from() > kMostClock + 1 || saved.updates() > state.steps()) {
+      return absl::InvalidArgumentError("its parameter " + std::to_string(number) +
+                                        " is not one of this shard, or has impossible numbers");
+    }
+    last = number;
+    parameters_[number].values_from = Clock(saved.values_from());
+    parameters_[number].updates = saved.updates();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,72 @@
+// The named parameters that a shard has a part of: the model EXTERNAL.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "messages/records.pb.h"
+#include "processors/server_options.h"
+#include "stores/parameter_shard.h"
+
+namespace millrace {
+
+// Which of them have values, and how updates change those. A part of the shard's state beside the
+// values and slots, which ParameterShard has. Not thread-safe.
+class ShardParameters {
+ public:
+  explicit ShardParameters(const ServerOptions& options);
+
+  // Slots that the shard needs for each of its keys: as many as the parameter with the most.
+  static size_t SlotCount(const ServerOptions& options);
+
+  // What a step has done.
+  struct Outcome {
+    bool has_changed = false;
+    bool is_finite = true;          // if not, the updates' parts have changed nothing
+    uint64_t parts_before_put = 0;  // of parameters that have no values: they change nothing
+  };
+  // Takes the updates of a round (or the only one), at `clock`, in their order: first what they
+  // put, where nobody has put it before, then one step of each parameter that any of them names.
+  Outcome Step(std::span<const Gradient::Update* const> updates, Clock clock,
+               ParameterShard& shard);
+
+  // The parameters that have values, ascending; with a clock, those that answers of that clock (of
+  // a sequential job) say have some.
+  std::vector<uint32_t> WithValues(std::optional<Clock> at = {}) const;
+
+  void Save(ShardState& state) const;
+  // InvalidArgument when Save cannot have made it.
+  Status Load(const ShardState& state);
+
+ private:
+  struct Parameter {
+    KeyRange part;  // of its keys, in this shard; empty: none
+    std::shared_ptr<const ParameterHandler> handler;
+    std::optional<Clock> values_from{};  // the first clock that has them; empty: nobody has put it
+    uint64_t updates = 0;
+    // Scratch of Step.
+    double weight = 0;
+    bool is_named = false;
+  };
+
+  // What the updates say of the parameters, into sum_; returns parts_before_put.
+  uint64_t Combine(std::span<const Gradient::Update* const> updates);
+  bool SumsAreFinite() const;
+  std::span<float> SumOf(const Parameter& parameter);
+  // Of the shard's values and slots, those of the parameter; valid until the next call.
+  ParameterSlice SliceOf(const Parameter& parameter, ParameterShard& shard);
+
+  const KeyRange range_;
+  std::vector<Parameter> parameters_;  // of the job, by their numbers
+  // Scratch of Step.
+  std::vector<float> sum_;  // by key
+  std::vector<std::span<float>> slots_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,102 @@
+#include "topics/parameter_layout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "models/parameter_handler.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMostNamed = 1'000'000;
+constexpr double kMostMultiplier = 1e6;
+constexpr size_t kMostDimensions = 32;
+
+// 0: none, or more than there may be.
+uint64_t SizeOf(const NamedParameter& parameter) {
+  if (static_cast<size_t>(parameter.shape_size()) > kMostDimensions) return 0;
+  uint64_t size = 1;
+  for (const uint64_t extent : parameter.shape()) {
+    if (extent == 0 || extent > kMostParameters / size) return 0;
+    size *= extent;
+  }
+  return size;
+}
+
+bool IsMultiplier(double value) { return value >= 0 && value <= kMostMultiplier; }
+
+Status CheckParameter(const NamedParameter& parameter) {
+  const auto wrong = [&parameter](const std::string& what) {
+    return absl::InvalidArgumentError("the parameter " + parameter.name() + ": " + what);
+  };
+  if (parameter.name().empty()) return absl::InvalidArgumentError("a parameter without a name");
+  if (SizeOf(parameter) == 0) {
+    return wrong("give each extent of its shape 1 or more, " + std::to_string(kMostDimensions) +
+                 " extents at most and " + std::to_string(kMostParameters) + " values at most");
+  }
+  if (!IsParameterHandler(parameter.handler())) {
+    return wrong("there is no handler " + parameter.handler() + "; give one of " +
+                 ParameterHandlerNames());
+  }
+  if (!IsMultiplier(parameter.learning_rate_multiplier()) ||
+      !IsMultiplier(parameter.decay_multiplier())) {
+    return wrong("give multipliers from 0 to 1000000");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::vector<KeyRange>> LayOutParameters(const JobFeatures& features) {
+  if (features.parameters_size() > kMostNamed) {
+    return absl::InvalidArgumentError(std::to_string(features.parameters_size()) +
+                                      " parameters; give " + std::to_string(kMostNamed) +
+                                      " at most");
+  }
+  std::vector<KeyRange> keys;
+  std::set<std::string> names;
+  uint64_t end = 0;
+  for (const NamedParameter& parameter : features.parameters()) {
+    MILLRACE_RETURN_IF_ERROR(CheckParameter(parameter));
+    if (!names.insert(parameter.name()).second) {
+      return absl::InvalidArgumentError("the parameter " + parameter.name() +
+                                        " is there twice: give each another name");
+    }
+    const uint64_t size = SizeOf(parameter);
+    if (size > kMostParameters - end) {
+      return absl::InvalidArgumentError("the parameters have more than " +
+                                        std::to_string(kMostParameters) + " values together");
+    }
+    keys.push_back({end, end + size});
+    end += size;
+  }
+  return keys;
+}
+
+KeyRange PartOf(KeyRange parameter, KeyRange shard) {
+  const uint64_t begin = std::max(parameter.begin, shard.begin);
+  const uint64_t end = std::min(parameter.end, shard.end);
+  return begin < end ? KeyRange{begin, end} : KeyRange{};
+}
+
+Status CheckParameterParts(const google::protobuf::RepeatedPtrField<ParameterPart>& parts,
+                           const std::vector<KeyRange>& parts_of_shard) {
+  int64_t last = -1;
+  for (const ParameterPart& part : parts) {
+    const uint32_t number = part.parameter();
+    const std::string name = "parameter " + std::to_string(number);
+    if (number <= last) return absl::InvalidArgumentError(name + " out of order");
+    last = number;
+    const size_t size = number < parts_of_shard.size() ? parts_of_shard[number].size() : 0;
+    if (size == 0) return absl::InvalidArgumentError(name + ", of which this shard has no keys");
+    if (static_cast<size_t>(part.value_size()) != size) {
+      return absl::InvalidArgumentError(std::to_string(part.value_size()) + " values of " + name +
+                                        ", of which this shard has " + std::to_string(size));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace millrace
