@@ -29,6 +29,7 @@ bool WorkerTrainingProcessor::DoubtsLeave(bool again, WorkerOutput& output) {
 
 Status WorkerTrainingProcessor::FollowLeave(WorkerOutput& output) {
   if (!DoubtsLeave(false, output)) {
+    if (steps_ != nullptr) steps_->Leave();  // an older instance of the trainer did
     MILLRACE_RETURN_IF_ERROR(CheckLeave());
     LeaveAll(false, output);
   }

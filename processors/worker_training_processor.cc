@@ -167,6 +167,7 @@ StatusOr<bool> WorkerTrainingProcessor::TrainNext(WorkerOutput& output) {
   if (!HasEveryPart(next_.clock, output)) return false;
   owed_ = in_flight_.empty();
   source_.Forget(progress_);
+  OfferValues();
   const StatusOr<BatchState> next = source_.Next(next_, batch_);
   if (absl::IsOutOfRange(next.status())) {
     MILLRACE_RETURN_IF_ERROR(OnMissingRows(next.status()));
@@ -186,7 +187,11 @@ StatusOr<bool> WorkerTrainingProcessor::TrainNext(WorkerOutput& output) {
     if (!HasEmbeddings(output)) return false;
   }
   owed_ = false;
-  SendUpdate(output);
+  if (steps_ != nullptr) {
+    SendStep(output);
+  } else {
+    SendUpdate(output);
+  }
   return true;
 }
 

@@ -19,6 +19,7 @@
 #include "processors/batch_trainer.h"
 #include "processors/row_history.h"
 #include "processors/shard_view.h"
+#include "processors/trainer_steps.h"
 #include "processors/update_encoder.h"
 #include "processors/updates_in_flight.h"
 #include "processors/worker_options.h"
@@ -52,6 +53,9 @@ class WorkerTrainingProcessor {
   // All references outlive the processor. Its messages have the numbers after `last_number`, which
   // no other instance of the worker uses.
   WorkerTrainingProcessor(const WorkerOptions& options, const Model& model, BatchSource& source,
+                          uint64_t last_number);
+  // Of a trainer of one's own, whose steps the updates are.
+  WorkerTrainingProcessor(const WorkerOptions& options, const Model& model, TrainerSteps& steps,
                           uint64_t last_number);
 
   // Those that have joined the running job, ascending by worker: its leave tells the shards of
@@ -164,6 +168,10 @@ class WorkerTrainingProcessor {
   // Sends a leave to each shard that was not sent one at its present clock; `again`: to each shard
   // that has not confirmed it.
   void LeaveAll(bool again, WorkerOutput& output);
+  // Gives the values of next_ to the trainer, who makes its step of them.
+  void OfferValues();
+  // The update of next_, with its step.
+  void SendStep(WorkerOutput& output);
   // The update of next_, with batch_.
   void SendUpdate(WorkerOutput& output);
   // The update without the shards' parts of it.
@@ -175,6 +183,7 @@ class WorkerTrainingProcessor {
   WorkerOptions options_;
   const Model& model_;
   BatchSource& source_;
+  TrainerSteps* steps_ = nullptr;  // the source, if it is one of steps
   BatchTrainer trainer_;
   UpdateEncoder encoder_;
 

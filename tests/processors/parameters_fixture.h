@@ -36,7 +36,7 @@ inline TestServer RebornWithBlocks(const TestServer& server) {
 class ParameterJob {
  public:
   ParameterJob(std::vector<PlainParameters::Parameter> parameters, uint32_t shards,
-               uint32_t workers, ConsistencyPolicy policy) {
+               uint32_t workers, ConsistencyPolicy policy, size_t pipeline = 1) {
     uint64_t end = 0;
     std::vector<ServedParameter> served;
     for (const PlainParameters::Parameter& parameter : parameters) {
@@ -54,6 +54,7 @@ class ParameterJob {
       options.workers = workers;
       options.classes = 0;
       options.consistency = policy;
+      options.pipeline = pipeline;
       options.range = RangeOfShard(ShardId(shard), shards, end);
       options.parameters = served;
       servers_.push_back(std::make_unique<TestServer>(options));

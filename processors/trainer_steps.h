@@ -1,0 +1,77 @@
+// The steps of a trainer of one's own (Training.model EXTERNAL), in place of a worker's rows.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/types.h"
+#include "processors/batch_source.h"
+
+namespace millrace {
+
+// What an update says of parameters, whole, by their numbers.
+struct TrainerStep {
+  std::map<uint32_t, std::vector<float>> put{};
+  std::map<uint32_t, std::vector<float>> part{};
+  double weight = 0;  // > 0 if there are parts
+  uint64_t rows = 0;  // for the display
+};
+
+// Keeps each step until every shard has taken it, and the values that the next one is made of. Not
+// thread-safe.
+class TrainerSteps final : public BatchSource {
+ public:
+  // `keys`: of each parameter; `shards`: what each of the job's shards has.
+  TrainerSteps(std::vector<KeyRange> keys, const std::vector<KeyRange>& shards);
+
+  // ---- the trainer's side ----
+
+  // The step that ends this clock; of a clock for which there is one already, or that has passed,
+  // it counts for nothing.
+  void Add(Clock clock, TrainerStep step);
+  // After the last step no other will come.
+  void Leave() { leaves_ = true; }
+  size_t pending() const { return steps_.size(); }
+  // Asks for the values once more.
+  void WantValues() { values_at_.reset(); }
+  // The clock of the step that is to be made of values(), once they are there.
+  std::optional<Clock> values_at() const { return values_at_; }
+  std::span<const float> values() const { return values_; }
+  // The parameters that have values, ascending.
+  const std::vector<uint32_t>& has_values() const { return has_values_; }
+
+  // ---- the worker's side ----
+
+  bool WantsValues(Clock clock) const { return !steps_.contains(clock) && values_at_ != clock; }
+  // `put`: of each shard's answer, the parameters of which it has values; a parameter has some when
+  // every shard that has a part of it says so.
+  void TakeValues(Clock clock, std::span<const float> values,
+                  const std::vector<std::span<const uint32_t>>& put);
+  const TrainerStep& Of(Clock clock) const { return steps_.at(clock); }
+  // The shard's part of the step: `put` and `part` of the update.
+  void Cut(const TrainerStep& step, KeyRange shard, Gradient::Update& update) const;
+
+  void Add(RowNumber number, int64_t timestamp_ms, Row* row) override;
+  void End(RowNumber row_count) override;
+  bool HasEnd() const override { return leaves_; }
+  StatusOr<BatchState> Next(const Progress& progress, Batch& batch) override;
+  void Forget(const Progress& progress) override;
+  size_t size() const override { return 0; }
+  bool WantsRows() const override { return false; }
+  SourceBegin NeededFrom(const Progress& /*progress*/) const override { return {}; }
+
+ private:
+  std::vector<KeyRange> keys_;
+  std::vector<size_t> owners_;  // of each parameter: shards that have a part of it
+  std::map<Clock, TrainerStep> steps_;
+  Clock forgotten_ = 0;  // steps of earlier clocks are needed no more
+  bool leaves_ = false;
+  std::optional<Clock> values_at_;
+  std::vector<float> values_;
+  std::vector<uint32_t> has_values_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,57 @@
+// What a worker does with the steps of a trainer of one's own, in place of batches of rows.
+
+#include <utility>
+#include <vector>
+
+#include "processors/trainer_steps.h"
+#include "processors/update_figures.h"
+#include "processors/worker_training_processor.h"
+#include "topics/message_codec.h"
+
+namespace millrace {
+
+WorkerTrainingProcessor::WorkerTrainingProcessor(const WorkerOptions& options, const Model& model,
+                                                 TrainerSteps& steps, uint64_t last_number)
+    : WorkerTrainingProcessor(options, model, static_cast<BatchSource&>(steps), last_number) {
+  steps_ = &steps;
+}
+
+void WorkerTrainingProcessor::OfferValues() {
+  if (steps_ == nullptr || !steps_->WantsValues(next_.clock)) return;
+  AssembleWeights();
+  std::vector<std::span<const uint32_t>> put;
+  for (const Part& part : parts_) {
+    const auto& has_values = MessageOf(part).has_values();
+    put.emplace_back(has_values.data(), static_cast<size_t>(has_values.size()));
+  }
+  steps_->TakeValues(next_.clock, weights_, put);
+}
+
+void WorkerTrainingProcessor::SendStep(WorkerOutput& output) {
+  const TrainerStep& step = steps_->Of(next_.clock);
+  Gradient message = NewMessage();
+  message.set_clock(next_.clock);
+  Gradient::Update& update = *message.mutable_update();
+  *update.mutable_mark() = Mark();
+  update.set_attempt(++attempts_);
+  update.set_row_count(step.rows);
+  update.set_weight_sum(step.weight);
+  if (options_.pipeline > 1) update.set_rows_begin(next_.rows_end);
+  update.set_rows_end(batch_.rows_end);
+  UpdatesInFlight::Update sent{next_, AfterBatch(next_, batch_)};
+  for (ShardId shard = 0; shard < options_.shards; ++shard) {
+    update.set_new_rows(shard == 0 ? step.rows : 0);
+    steps_->Cut(step, RangeOf(shard), update);
+    StatusOr<std::string> body = SerializeMessage(message, options_.most_message_bytes);
+    if (!body.ok()) {
+      failed_ = body.status();
+      return;
+    }
+    sent.messages.push_back(
+        {shard, std::make_shared<const std::string>(*std::move(body)), message.number()});
+  }
+  output.messages.insert(output.messages.end(), sent.messages.begin(), sent.messages.end());
+  in_flight_.Add(std::move(sent));
+}
+
+}  // namespace millrace

@@ -1,0 +1,63 @@
+#include "tasks/trainer_task.h"
+
+#include <string>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "topics/frame.h"
+#include "topics/partitioning.h"
+
+namespace millrace {
+namespace {
+
+std::vector<KeyRange> RangesOfShards(uint32_t shards, uint64_t keys) {
+  std::vector<KeyRange> ranges;
+  for (ShardId shard = 0; shard < shards; ++shard) {
+    ranges.push_back(RangeOfShard(shard, shards, keys));
+  }
+  return ranges;
+}
+
+}  // namespace
+
+TrainerTask::TrainerTask(const WorkerOptions& options, const Model& model,
+                         std::vector<KeyRange> keys, uint64_t attempt)
+    : options_(options),
+      steps_(std::move(keys), RangesOfShards(options.shards, model.parameter_count())),
+      training_(options_, model, steps_, attempt << 20),
+      joiner_(options.shards),
+      next_message_id_(attempt << 20) {}
+
+void TrainerTask::Start(std::vector<OutgoingRecord>& out) {
+  training_.Start(output_);
+  Send(out);
+}
+
+Status TrainerTask::ProcessWeights(std::string_view key, std::string_view value) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto body, joiner_.Take(key, value));
+  return body ? training_.ProcessWeights(*body) : absl::OkStatus();
+}
+
+Status TrainerTask::Advance(std::vector<OutgoingRecord>& out) {
+  MILLRACE_RETURN_IF_ERROR(training_.TryTrain(output_));
+  Send(out);
+  return absl::OkStatus();
+}
+
+void TrainerTask::Repeat(std::vector<OutgoingRecord>& out) {
+  training_.Repeat(output_);
+  Send(out);
+}
+
+void TrainerTask::Send(std::vector<OutgoingRecord>& out) {
+  for (const WorkerMessage& message : output_.messages) {
+    for (std::string& frame :
+         MakeFrames(*message.body, next_message_id_++, options_.max_frame_bytes)) {
+      out.push_back({Topic::kGradients, static_cast<int32_t>(message.shard),
+                     EncodeBigEndian32(options_.worker), std::move(frame)});
+    }
+  }
+  output_.Clear();
+}
+
+}  // namespace millrace
