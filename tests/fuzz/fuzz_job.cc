@@ -10,6 +10,7 @@
 #include "messages/records.pb.h"
 #include "tasks/checkpoint.h"
 #include "tests/fuzz/mutate_message.h"
+#include "tests/simulation/trainers.h"
 #include "tests/tasks/state_bytes.h"
 #include "topics/frame.h"
 #include "topics/message_codec.h"
@@ -55,6 +56,7 @@ Scenario DrawJob(uint64_t seed) {
   // Of many features each row has few, so that slices are sparse.
   scenario.hashed = seed % 4 == 3 ? 120 : std::min<size_t>(scenario.hashed, 5);
   scenario.rows.assign(scenario.workers, 8);
+  if (seed % 8 == 5) simulation::DrawTrainers(scenario);
   if (scenario.most_message_bytes < kMostMessageBytes) {
     scenario.most_message_bytes = simulation::SmallMessageBytes(scenario);
   }
@@ -70,7 +72,8 @@ FuzzJob::FuzzJob(ByteSource& bytes, Hostile hostile)
       workers_(scenario_.workers) {
   for (ShardId id = 0; id < scenario_.shards; ++id) {
     options_.push_back(simulation::MakeServerOptions(scenario_, id));
-    options_.back().weights_from_workers = true;
+    options_.back().weights_from_workers =
+        !scenario_.external();  // ServerApp refuses both together
     shards_[id].task = std::make_unique<ShardTask>(options_[id], *shards_[id].store);
     MILLRACE_CHECK(shards_[id].task->StartReplay(0, 0).ok());
     shards_[id].feed = std::make_unique<ShardFeed>(*shards_[id].task);
@@ -78,11 +81,21 @@ FuzzJob::FuzzJob(ByteSource& bytes, Hostile hostile)
   for (WorkerId id = 0; id < scenario_.workers; ++id) StartWorker(id);
 }
 
-void FuzzJob::StartWorker(WorkerId id) {
+void FuzzJob::MakeTask(WorkerId id) {
   Worker& worker = workers_[id];
-  worker.task = std::make_unique<WorkerTask>(simulation::MakeWorkerOptions(scenario_, id),
-                                             scenario_.shape(), *model_, ++attempts_);
+  const WorkerOptions options = simulation::MakeWorkerOptions(scenario_, id);
+  if (scenario_.external()) {
+    worker.trainer =
+        std::make_unique<TrainerTask>(options, *model_, simulation::KeysOf(scenario_), ++attempts_);
+    return;
+  }
+  worker.task = std::make_unique<WorkerTask>(options, scenario_.shape(), *model_, ++attempts_);
   MILLRACE_CHECK(worker.task->StartReading(std::nullopt, 0, nullptr).ok());
+}
+
+void FuzzJob::StartWorker(WorkerId id) {
+  MakeTask(id);
+  Worker& worker = workers_[id];
   worker.next_row = 0;
   worker.next_record = 0;
   worker.pending.clear();
@@ -90,7 +103,7 @@ void FuzzJob::StartWorker(WorkerId id) {
   worker.reader = std::make_unique<SharedWeightsReader>(
       WeightsShapeFrom(simulation::MakeWorkerOptions(scenario_, id), *model_));
   std::vector<OutgoingRecord> out;
-  worker.task->Start(out);
+  worker.task != nullptr ? worker.task->Start(out) : worker.trainer->Start(out);
   Send(out);
 }
 
@@ -107,6 +120,7 @@ ByteSource FuzzJob::RunWithoutSome(size_t most) {
 }
 
 void FuzzJob::LoseShard(ShardId id) {
+  if (!options_[id].weights_from_workers) return;
   Shard& shard = shards_[id];
   shard.log_begin = shard.log_end();
   if (shard.log_begin == 0) return;  // nothing is lost yet
@@ -131,9 +145,10 @@ void FuzzJob::Disturb(size_t what) {
     MILLRACE_CHECK(SaveShard(shard, transaction).ok());
   } else if (what == 1) {
     StartWorker(worker);
-  } else if (what == 2 && workers_[worker].task != nullptr) {
+  } else if (what == 2 && workers_[worker].is_there()) {
     std::vector<OutgoingRecord> out;
-    workers_[worker].task->Repeat(out);
+    Worker& who = workers_[worker];
+    who.task != nullptr ? who.task->Repeat(out) : who.trainer->Repeat(out);
     Send(out);
   } else if (what == 3 && bytes_.Chance(64)) {
     LoseShard(shard);
@@ -191,7 +206,7 @@ bool FuzzJob::Fold(ShardId id) {
 
 bool FuzzJob::GiveWeights(WorkerId id) {
   Worker& worker = workers_[id];
-  if (worker.task == nullptr || worker.pending.empty()) return false;
+  if (!worker.is_there() || worker.pending.empty()) return false;
   Record record = std::move(worker.pending.front());
   worker.pending.pop_front();
   if (hostile_ == Hostile::kWeights && bytes_.Chance(128)) {
@@ -199,7 +214,12 @@ bool FuzzJob::GiveWeights(WorkerId id) {
     if (bytes_.Chance(32)) Mutate(record.key, bytes_);
   }
   std::vector<OutgoingRecord> out;
-  worker.task->ProcessWeights(worker.next_weights++, record.key, record.value, out);
+  if (worker.trainer != nullptr) {
+    // What it cannot use changes nothing.
+    worker.trainer->ProcessWeights(record.key, record.value).IgnoreError();
+  } else {
+    worker.task->ProcessWeights(worker.next_weights++, record.key, record.value, out);
+  }
   Send(out);
   Advance(id);
   return true;
@@ -207,7 +227,7 @@ bool FuzzJob::GiveWeights(WorkerId id) {
 
 bool FuzzJob::GiveShared(WorkerId id) {
   Worker& worker = workers_[id];
-  if (worker.task == nullptr || worker.shared.empty()) return false;
+  if (!worker.is_there() || worker.shared.empty()) return false;
   Record record = std::move(worker.shared.front());
   worker.shared.pop_front();
   if (hostile_ == Hostile::kWeights && bytes_.Chance(128)) {
@@ -216,7 +236,9 @@ bool FuzzJob::GiveShared(WorkerId id) {
   }
   std::vector<OutgoingRecord> out;
   const auto shared = worker.reader->Take(record.key, record.value);
-  if (!shared.ok()) {
+  if (worker.trainer != nullptr) {
+    if (shared.ok() && *shared != nullptr) worker.trainer->ProcessShared(*shared);
+  } else if (!shared.ok()) {
     worker.task->ProcessUnusableShared(worker.next_weights++, record.key, record.value,
                                        shared.status(), out);
   } else if (*shared != nullptr) {
@@ -227,7 +249,28 @@ bool FuzzJob::GiveShared(WorkerId id) {
   return true;
 }
 
+// A trainer makes a step of the values that it has, or leaves.
+bool FuzzJob::MakeStep(WorkerId id) {
+  Worker& worker = workers_[id];
+  TrainerSteps& steps = worker.trainer->steps();
+  const std::optional<Clock> clock = steps.values_at();
+  const bool has_more = clock && *clock < uint64_t{scenario_.rows[id]};
+  if (!clock || (has_more && *clock < uint64_t{worker.next_row}) || (!has_more && steps.HasEnd())) {
+    return false;
+  }
+  if (has_more) {
+    worker.next_row = RowNumber(uint64_t{*clock} + 1);
+    steps.Add(*clock,
+              simulation::StepOf(scenario_, id, *clock, steps.values(), steps.has_values()));
+  } else {
+    steps.Leave();
+  }
+  Advance(id);
+  return true;
+}
+
 bool FuzzJob::GiveRow(WorkerId id) {
+  if (scenario_.external()) return workers_[id].is_there() && MakeStep(id);
   Worker& worker = workers_[id];
   const RowNumber number = worker.next_row;
   const RowNumber rows = scenario_.rows[id];
@@ -255,12 +298,17 @@ bool FuzzJob::GiveRow(WorkerId id) {
 
 void FuzzJob::Advance(WorkerId id) {
   std::vector<OutgoingRecord> out;
-  if (!workers_[id].task->Advance(out).ok()) {
+  Worker& worker = workers_[id];
+  const Status advanced =
+      worker.task != nullptr ? worker.task->Advance(out) : worker.trainer->Advance(out);
+  if (!advanced.ok()) {
     MILLRACE_CHECK(hostile_ != Hostile::kNothing);
-    workers_[id].task = nullptr;
+    worker.task = nullptr;
+    worker.trainer = nullptr;
     return;
   }
   Send(out);
+  if (worker.task == nullptr) return;
   workers_[id].task->CommitPosition();
   workers_[id].task->TrimPosition();
   WriteBatch batch;

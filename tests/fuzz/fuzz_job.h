@@ -12,6 +12,7 @@
 #include "tasks/shard_feed.h"
 #include "tasks/shard_task.h"
 #include "tasks/shared_weights_reader.h"
+#include "tasks/trainer_task.h"
 #include "tasks/worker_task.h"
 #include "tests/fuzz/byte_source.h"
 #include "tests/simulation/scenario.h"
@@ -77,9 +78,11 @@ class FuzzJob {
     Offset log_end() const { return log_begin + log.size(); }
   };
   struct Worker {
-    std::unique_ptr<WorkerTask> task{};  // null: it has stopped with an error
-    std::deque<Record> pending{};        // of its partition of `weights`
-    std::deque<Record> shared{};  // of the shared one, which it reads as a process of its own
+    std::unique_ptr<WorkerTask> task{};      // null: it has stopped with an error
+    std::unique_ptr<TrainerTask> trainer{};  // instead, of a job with trainers of one's own
+    bool is_there() const { return task != nullptr || trainer != nullptr; }
+    std::deque<Record> pending{};  // of its partition of `weights`
+    std::deque<Record> shared{};   // of the shared one, which it reads as a process of its own
     std::unique_ptr<SharedWeightsReader> reader{};
     RowNumber next_row = 0;
     Offset next_record = 0;
@@ -92,6 +95,8 @@ class FuzzJob {
   // The shard's disk and its log are lost; it goes on from what the workers have.
   void LoseShard(ShardId id);
   void StartWorker(WorkerId id);
+  void MakeTask(WorkerId id);
+  bool MakeStep(WorkerId id);
   bool Fold(ShardId id);
   bool GiveWeights(WorkerId id);
   bool GiveShared(WorkerId id);

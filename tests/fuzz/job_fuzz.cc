@@ -4,13 +4,16 @@
 #include "features/feature_encoder.h"
 #include "messages/records.pb.h"
 #include "stores/memory_byte_map.h"
+#include "tasks/parameter_options.h"
 #include "tasks/shard_task.h"
 #include "tasks/task_options.h"
+#include "tasks/trainer_task.h"
 #include "tasks/worker_task.h"
 #include "tests/fuzz/fuzz_job.h"
 #include "tests/fuzz/mutate_message.h"
 #include "tests/fuzz/target.h"
 #include "topics/message_codec.h"
+#include "topics/parameter_layout.h"
 #include "topics/row_codec.h"
 
 namespace millrace::fuzz {
@@ -38,6 +41,8 @@ JobFeatures FeaturesOf(const simulation::Scenario& job) {
 
 // A valid job may be larger than this process may become.
 bool IsSmall(const JobFeatures& features, const Training& training) {
+  const StatusOr<std::vector<KeyRange>> keys = LayOutParameters(features);
+  if (!keys.ok() || (!keys->empty() && keys->back().end > 100'000)) return false;
   const FeatureSpec& spec = features.spec();
   uint64_t units = training.embedding().factors() * static_cast<uint64_t>(spec.ids_size()) + 64;
   for (const uint32_t layer : training.hidden()) units = std::max<uint64_t>(units, layer);
@@ -54,6 +59,11 @@ void MakeTasks(const JobFeatures& features, const JobTraining& training) {
     MemoryByteMap store;
     ShardTask task(MakeServerOptions(features, training, shard), store);
     MILLRACE_CHECK(task.Load().ok() && task.StartReplay(0, 0).ok() && task.Announce(out).ok());
+  }
+  if (!CheckLearnsRows(features).ok()) {
+    TrainerTask trainer(MakeWorkerOptions(features, training, 0), *model,
+                        *LayOutParameters(features), 1);
+    return trainer.Start(out);
   }
   const RowShape shape = RowShapeFrom(features);
   WorkerTask worker(MakeWorkerOptions(features, training, 0), shape, *model, 1);
@@ -79,6 +89,7 @@ void EncodeCells(const FeatureSpec& spec) {
 void FuzzOne(ByteSource& bytes) {
   const simulation::Scenario job = DrawJob(bytes.Below(65536));
   JobFeatures features = FeaturesOf(job);
+  *features.mutable_parameters() = {job.parameters.begin(), job.parameters.end()};
   JobTraining training;
   training.set_epoch(simulation::kEpoch);
   training.set_shards(job.shards);

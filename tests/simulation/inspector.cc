@@ -7,11 +7,19 @@
 #include "tasks/checkpoint.h"
 #include "tests/simulation/inspector_compare.h"
 #include "tests/simulation/referee_job.h"
+#include "tests/simulation/trainers.h"
 #include "topics/figures_codec.h"
 #include "topics/partitioning.h"
 
 namespace millrace::simulation {
 namespace {
+
+bool SameParameters(const Referee::State& state, const ServerProcessor& live) {
+  if (state.named->empty()) return true;
+  ShardState saved;
+  live.SaveState(saved);
+  return SameParameters(state, saved);
+}
 
 // The first part of the live state that is not the fold of the log; null: none.
 const char* Difference(const Referee::State& state, const ServerProcessor& live, bool held_rounds) {
@@ -30,6 +38,7 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
   }
   if (!SameBits(*state.weights, live.shard().weights())) return "the weights";
   if (!SameBits(*state.slots, live.shard().slots())) return "the optimizer's state";
+  if (!SameParameters(state, live)) return "the named parameters";
   if (live.steps() != state.steps) return "the steps";
   if (live.rows_trained() != state.rows_trained) return "the rows trained on";
   if (live.train_loss() != state.train_loss) return "the training loss";
@@ -70,6 +79,31 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
   }
   if (!someone) missing.clear();
   return live.WaitedFor() == missing ? nullptr : "whom the round waits for";
+}
+
+// Empty, or what in shard 0's part of a trainer's step is not what its program says.
+std::string CheckStep(const Scenario& scenario, const Referee::Accepted& accepted) {
+  if (accepted.poisoned) return "";
+  const Gradient::Update& update = accepted.message;
+  // Somebody else's, who puts nothing into it.
+  if (update.put_size() + update.part_size() == 0 && update.attempt() == 0) return "";
+  const WorkerId worker(accepted.worker);
+  const Clock clock(accepted.clock);
+  const std::vector<float> nothing(KeysOf(scenario).back().end);
+  const TrainerStep step = StepOf(scenario, worker, clock, nothing, {});
+  if (update.weight_sum() != step.weight) return "another weight than its step has";
+  if (update.row_count() != step.rows || update.new_rows() != step.rows) return "other rows";
+  for (const ParameterPart& put : update.put()) {
+    const auto right = step.put.find(put.parameter());
+    if (right == step.put.end()) return "a put that its step does not have";
+    for (int i = 0; i < put.value_size(); ++i) {  // shard 0 has the first keys
+      if (put.value(i) != right->second[static_cast<size_t>(i)]) return "other values put";
+    }
+  }
+  for (const ParameterPart& part : update.part()) {
+    if (!step.part.contains(part.parameter())) return "a part that its step does not have";
+  }
+  return "";
 }
 
 // By worker, of a job whose workers change; else none.
@@ -143,7 +177,9 @@ void Inspector::OnAppended(Topic topic, int32_t partition, const LogRecord& reco
     // Where a lost shard begins to count anew, a worker in a buffer may have counted before.
     const bool counts = world_.scenario.one_pass() || !shard.referee.was_lost();
     if (accepted.message.progressive().unpredicted() > 0) world_.Count("row without a prediction");
-    const std::string wrong = counts ? rows_.Check(accepted) : "";
+    const std::string wrong = !counts                      ? ""
+                              : world_.scenario.external() ? CheckStep(world_.scenario, accepted)
+                                                           : rows_.Check(accepted);
     if (!wrong.empty()) {
       Fail("the update of worker " + std::to_string(accepted.worker) + ", clock " +
            std::to_string(accepted.clock) + ": " + wrong);
@@ -382,6 +418,9 @@ StoredSnapshot::Part Inspector::Stored(const ShardTask& task, const OrderedByteM
     if (!visited.ok()) Fail("the rows of a snapshot: " + visited.ToString());
   }
   part.cut = cut;
+  for (const Referee::NamedJob& parameter : RefereeOf(task).job().parameters) {
+    part.keys_of.push_back(parameter.keys);
+  }
   return part;
 }
 
@@ -408,11 +447,27 @@ void Inspector::CheckEnd(const ShardTask& task) {
 
 void Inspector::CheckEnd() {
   // What was counted before is lost with shard 0.
-  if (!referee(0).was_lost()) {
+  if (world_.scenario.external()) {
+    CheckLastSteps();
+  } else if (!referee(0).was_lost()) {
     if (const std::string wrong = rows_.CheckEnd(referee(0), LeasedRowsOf(world_)); !wrong.empty())
       Fail(wrong);
   }
   CheckSameRows();
+}
+
+// Each trainer has made all of its steps, and no others.
+void Inspector::CheckLastSteps() {
+  for (const Shard& shard : shards_) {
+    for (WorkerId worker = 0; worker < world_.scenario.workers; ++worker) {
+      const uint64_t clock = shard.referee.now().members[worker].clock;
+      const uint64_t steps{world_.scenario.rows[worker]};
+      if (clock < steps || (clock > steps && !world_.forged)) {
+        Fail("trainer " + std::to_string(worker) + " has made " + std::to_string(clock) +
+             " of its " + std::to_string(steps) + " steps");
+      }
+    }
+  }
 }
 
 // What a worker sent, every shard has; in one pass it is of the same rows on all of them.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -114,6 +115,10 @@ class Inspector final : public Observer {
   void CheckTold(uint64_t number, uint32_t size, const MomentsMessage& moments);
   void CheckSkew();
   void CheckSameRows();
+  void CheckLastSteps();
+  // The parameters that an answer says have values; at the clock before, or now.
+  void CheckHasValues(const Referee::State& state, std::optional<uint64_t> clock,
+                      const google::protobuf::RepeatedField<uint32_t>& has_values);
   void CheckParameters(ShardId shard);
   void CheckDeadLetters(ShardId shard, size_t count, bool exactly);
 

@@ -50,6 +50,7 @@ Inspector::Answered Inspector::CheckAnswers(const ShardTask& task,
       if (message.shared() != shared.version()) Fail("an answer without its shared record");
       *message.mutable_slice() = shared.slice();
       if (shared.has_moments()) *message.mutable_moments() = shared.moments();
+      *message.mutable_has_values() = shared.has_values();
     }
     (message.previous_round() ? answered.second : answered.first).insert(worker);
     if (message.epoch() != kEpoch || message.shard() != task.shard()) {
@@ -88,6 +89,7 @@ void Inspector::CheckShared(const ShardTask& task, const SharedWeights& shared,
     *message.mutable_mark() = answer.mark();
     *message.mutable_slice() = shared.slice();
     if (shared.has_moments()) *message.mutable_moments() = shared.moments();
+    *message.mutable_has_values() = shared.has_values();
     CheckAnswer(task, worker, message);
     answered.insert(worker);
   }
@@ -121,6 +123,7 @@ void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weight
   }
   if (!released || member.left) return;
   if (!SameBits(*state.weights, message.slice().dense())) Fail("an answer with other weights");
+  CheckHasValues(state, {}, message.has_values());
   CheckRows(
       referee, WantedOf(member, message.embeddings()), message.embeddings(),
       [&](uint64_t id) { return referee.RowOf(state, id); }, "an answer with other embedding rows");
@@ -144,6 +147,7 @@ void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Wei
   if (!SameBits(*state.old_weights, message.slice().dense())) {
     Fail("an old answer with other weights");
   }
+  CheckHasValues(state, message.clock(), message.has_values());
   CheckRows(
       RefereeOf(task), state.old_wanted, message.embeddings(),
       [&](uint64_t id) { return RefereeOf(task).OldRowOf(state, id); },
@@ -152,6 +156,15 @@ void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Wei
     CheckMoments(state.old_columns, state.old_class_rows, state.old_drifts, message.moments());
     CheckTold(state.old_told, state.old_told_size, message.moments());
   }
+}
+
+void Inspector::CheckHasValues(const Referee::State& state, std::optional<uint64_t> clock,
+                               const google::protobuf::RepeatedField<uint32_t>& has_values) {
+  const std::vector<uint32_t> right = Referee::WithValues(state, clock);
+  if (!std::ranges::equal(right, has_values)) {
+    Fail("an answer that says wrongly which parameters have values");
+  }
+  if (right.size() < state.named->size()) world_.Count("answer without values of a parameter");
 }
 
 // By shard 0's answers workers hear of a snapshot, and by theirs the other shards.

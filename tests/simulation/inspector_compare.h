@@ -120,12 +120,22 @@ inline bool SameRows(const Message& is, const Referee::Member& expected) {
          std::ranges::equal(is.rows_before(), expected.rows_before, IsSame);
 }
 
+inline bool SameParameters(const Referee::State& state, const ShardState& is) {
+  std::vector<Referee::NamedState> named(state.named->size());
+  for (const ParameterProgress& progress : is.parameters()) {
+    if (progress.parameter() >= named.size()) return false;
+    named[progress.parameter()] = {progress.values_from(), progress.updates()};
+  }
+  return named == *state.named;
+}
+
 inline bool SameCounters(const Referee::State& state, const ShardState::Counters& counters) {
   return counters.gradients_accepted() == state.accepted &&
          counters.duplicates_ignored() == state.duplicates &&
          counters.non_finite_updates() == state.poisoned && counters.refused() == state.refused &&
          counters.undecodable_rows() == state.undecodable_rows &&
-         counters.time_jumps() == state.time_jumps;
+         counters.time_jumps() == state.time_jumps &&
+         counters.parts_before_put() == state.parts_before_put;
 }
 
 }  // namespace millrace::simulation

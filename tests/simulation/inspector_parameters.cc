@@ -200,6 +200,7 @@ void Inspector::CheckParameters(ShardId shard) {
       }
     }
   }
+  if (!SameParameters(state, saved)) return fail("the named parameters");
   if (saved.steps() != state.steps) return fail("the steps");
   if (saved.rows_trained() != state.rows_trained) return fail("the rows trained on");
   if (saved.train_loss() != state.train_loss) return fail("the training loss");

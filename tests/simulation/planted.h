@@ -32,5 +32,6 @@ std::vector<PlantedError> PlantedInFollowers();
 std::vector<PlantedError> PlantedInOnlineLearning();
 std::vector<PlantedError> PlantedInRegressions();
 std::vector<PlantedError> PlantedInResizes();
+std::vector<PlantedError> PlantedInTrainers();
 
 }  // namespace millrace::simulation

@@ -22,7 +22,10 @@ Referee::Referee(Job job) : job_(std::move(job)) {
       slots_per_key_ = 2;
       break;
   }
-  if (!has_optimizer) slots_per_key_ = 0;
+  if (!has_optimizer || !job_.parameters.empty()) slots_per_key_ = 0;
+  for (const NamedJob& parameter : job_.parameters) {
+    slots_per_key_ = std::max(slots_per_key_, parameter.handler.slots());
+  }
   State start;
   start.members.resize(job_.workers);
   for (Member& member : start.members) member.rows_before.resize(Pipeline());
@@ -35,6 +38,7 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   start.old_weights = start.weights;
   start.rows = std::make_shared<Rows>();
   start.old_rows = start.rows;
+  start.named = std::make_shared<std::vector<NamedState>>(job_.parameters.size());
   start.progressive = std::make_shared<Sums>();
   start.tail = std::make_shared<Sums>();
   start.window_open = start.tail;

@@ -19,6 +19,7 @@
 
 #include "messages/records.pb.h"
 #include "messages/training.pb.h"
+#include "tests/simulation/plain_handlers.h"
 
 namespace millrace::simulation {
 
@@ -29,6 +30,12 @@ inline bool Near(double a, double b, double scale) {
 
 class Referee {
  public:
+  // What the shard has of a named parameter.
+  struct NamedJob {
+    uint64_t begin = 0;  // of the shard's keys
+    uint64_t keys = 0;   // 0: nothing
+    PlainHandler handler;
+  };
   struct Job {
     uint64_t epoch = 1;
     uint32_t workers = 1;
@@ -52,6 +59,7 @@ class Referee {
     uint64_t block_rows = 50;      // of losses that are watched for drift
     uint64_t first_blocks = 20;    // by which none is found
     uint64_t race_begin = 0;  // of an online learner: the job's keys up to here are of features
+    std::vector<NamedJob> parameters;  // of trainers of one's own; none: a model of ours
     Training training;
   };
 
@@ -106,6 +114,11 @@ class Referee {
     std::vector<float> stored;  // the values after the last update that named it
   };
   using Rows = std::map<uint64_t, Row>;
+  struct NamedState {
+    std::optional<uint64_t> from;  // the first clock that has values; empty: nobody has put any
+    uint64_t updates = 0;
+    bool operator==(const NamedState&) const = default;
+  };
   // Chunks that have come of a message.
   struct Unfinished {
     uint64_t id = 0;
@@ -143,6 +156,7 @@ class Referee {
     uint64_t old_drifts = 0;
     std::shared_ptr<const Rows> rows;
     std::shared_ptr<const Rows> old_rows;
+    std::shared_ptr<const std::vector<NamedState>> named;  // by number
     // Newest time of an update or leave that was taken; what it was at the last step, and at the
     // one before.
     int64_t seen_ms = 0;
@@ -171,6 +185,7 @@ class Referee {
     uint64_t refused = 0;
     uint64_t undecodable_rows = 0;
     uint64_t time_jumps = 0;
+    uint64_t parts_before_put = 0;
     // Changes of the number of workers: the last that came to pass, and the size since; of shard 0
     // the last that workers are told of, what they were told the round before, and the last
     // ordered.
@@ -260,6 +275,8 @@ class Referee {
   // Page's test of all blocks, one after the other.
   Page PageOf(const Watch& watch) const;
   bool SameRow(const std::vector<float>& expected, const std::vector<float>& is) const;
+  // The named parameters that have values; with a clock, at that clock.
+  static std::vector<uint32_t> WithValues(const State& state, std::optional<uint64_t> at = {});
 
   // Takes a record's value apart; joins chunks with those in `unfinished`. Empty when there is no
   // whole message (yet); `bad` says whether the bytes make no sense.
@@ -306,6 +323,23 @@ class Referee {
   // Of the parameters the first are `penalised`, and the first `linear`.
   void Optimise(uint64_t steps, const std::vector<float>& gradient, std::vector<float>& weights,
                 std::vector<float>& slots, size_t penalised, size_t linear) const;
+  // Named parameters (referee_parameters.cc).
+  struct Combined {  // of a round's updates
+    std::vector<float> sum;
+    std::vector<float> last;
+    double weight = 0;
+    size_t count = 0;
+    bool is_finite = true;
+  };
+  bool PartsFit(const google::protobuf::RepeatedPtrField<ParameterPart>& parts) const;
+  bool ParametersFit(const Gradient::Update& update) const;
+  void StepNamed(State& state, const std::vector<const Gradient::Update*>& messages);
+  Combined Combine(const std::vector<const Gradient::Update*>& messages, uint32_t number,
+                   bool has_values, State& state) const;
+  PlainNumber NumberOf(const NamedJob& parameter, size_t i, const std::vector<float>& weights,
+                       const std::vector<float>& slots) const;
+  void SetNumber(const NamedJob& parameter, size_t i, const PlainNumber& number,
+                 std::vector<float>& weights, std::vector<float>& slots) const;
   // Lost state (referee_losses.cc).
   void TakeWhileLost(State& state, Gradient message) const;
   void TakeLateReport(State& state, const Gradient& message);

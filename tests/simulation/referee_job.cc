@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/hash.h"
+#include "tests/simulation/trainers.h"
 
 namespace millrace::simulation {
 namespace {
@@ -87,6 +89,32 @@ std::map<uint64_t, std::vector<float>> RowsAtBirth(const Scenario& scenario, Sha
   return rows;
 }
 
+// Of trainers of one's own: the parameters stand one behind the other, and are born as zeros.
+Referee::Job WithParameters(const Scenario& scenario, ShardId shard, Referee::Job job) {
+  const std::vector<KeyRange> all = KeysOf(scenario);
+  const uint64_t keys = all.back().end;
+  for (uint64_t key = 0; key < keys; ++key) {
+    // The first shards have one key more, if not all can have as many.
+    const uint64_t rest = keys % scenario.shards;
+    const uint64_t most = keys / scenario.shards + 1;
+    const uint64_t owner = key < rest * most ? key / most : rest + (key - rest * most) / (most - 1);
+    if (owner < shard) ++job.begin;
+    if (owner == shard) ++job.keys;
+  }
+  for (size_t number = 0; number < all.size(); ++number) {
+    Referee::NamedJob parameter;
+    parameter.handler = PlainHandlerOf(scenario.parameters[number], scenario.training);
+    for (uint64_t key = all[number].begin; key < all[number].end; ++key) {
+      if (key < job.begin || key >= job.begin + job.keys) continue;
+      if (parameter.keys == 0) parameter.begin = key - job.begin;
+      ++parameter.keys;
+    }
+    job.parameters.push_back(std::move(parameter));
+  }
+  job.born.resize(job.keys);
+  return job;
+}
+
 }  // namespace
 
 Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
@@ -103,6 +131,7 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   job.training = scenario.training;
   job.shard = static_cast<int32_t>(shard);
   job.alone = scenario.shards == 1;
+  if (scenario.external()) return WithParameters(scenario, shard, std::move(job));
   // Balanced and contiguous: whoever owns key k comes from k alone, by counting.
   const uint64_t per_feature = FloatsPerFeature(scenario);
   const uint64_t dense = scenario.wide ? scenario.numeric : scenario.features();

@@ -92,8 +92,12 @@ bool IsPoison(const Gradient::Update& message) {
     numbers.push_back(static_cast<double>(value));
     if (value > 1e18f || value < -1e18f) return true;
   }
-  for (const float value : message.embeddings().value()) {
-    if (!(value >= -1e18f && value <= 1e18f)) return true;
+  const auto is_beyond = [](float value) { return !(value >= -1e18f && value <= 1e18f); };
+  if (std::ranges::any_of(message.embeddings().value(), is_beyond)) return true;
+  for (const auto* parts : {&message.put(), &message.part()}) {
+    for (const ParameterPart& part : *parts) {
+      if (std::ranges::any_of(part.value(), is_beyond)) return true;
+    }
   }
   const MomentsMessage& moments = message.moments();
   numbers.insert(numbers.end(), moments.count().begin(), moments.count().end());
@@ -151,7 +155,8 @@ bool Referee::Fits(const Gradient& message) const {
   if (message.has_ask() || message.has_leave() || message.has_restore()) return true;
   if (!message.has_update()) return false;
   const Gradient::Update& update = message.update();
-  if (update.row_count() > 0) {
+  if (!ParametersFit(update)) return false;
+  if (update.row_count() > 0 && job_.parameters.empty()) {
     const Slice& slice = update.slice();
     if (slice.begin() != job_.begin || slice.end() != job_.begin + job_.keys) return false;
     const bool dense = slice.dense_size() > 0;

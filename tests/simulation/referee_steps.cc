@@ -42,6 +42,7 @@ std::shared_ptr<const Referee::Sums> Plus(const std::shared_ptr<const Referee::S
 // One step by all messages. share_of > 0: a change counts as one of so many workers'.
 void Referee::StepBy(State& state, const std::vector<const Gradient::Update*>& messages,
                      double share_of) {
+  if (!job_.parameters.empty()) return StepNamed(state, messages);
   double total = 0;
   for (const Gradient::Update* message : messages) {
     if (message->row_count() != 0) total += message->weight_sum();

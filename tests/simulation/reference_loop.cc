@@ -18,6 +18,7 @@
 #include "models/optimizer.h"
 #include "stores/embedding_table.h"
 #include "tests/simulation/plain_learner.h"
+#include "tests/simulation/plain_trainers.h"
 #include "topics/partitioning.h"
 
 namespace millrace::simulation {
@@ -512,6 +513,7 @@ class Loop {
 
 Trained TrainInOneProcess(const Scenario& scenario, const SkippedUpdates& skipped,
                           const std::set<Clock>& rounds, const Presence& presence) {
+  if (scenario.external()) return TrainPlainly(scenario, skipped, rounds);
   return Loop(scenario).Run(skipped, rounds, presence);
 }
 

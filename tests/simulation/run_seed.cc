@@ -8,6 +8,7 @@
 #include "tests/simulation/reference_loop.h"
 #include "tests/simulation/simulation.h"
 #include "tests/simulation/stored_snapshot.h"
+#include "tests/simulation/trainers.h"
 #include "topics/figures_codec.h"
 
 namespace millrace::simulation {
@@ -37,6 +38,7 @@ std::string Compare(const Scenario& scenario, const Simulation& simulation, Outc
   if (scenario.online()) {
     ++outcome.coverage[scenario.wide ? "online, wide, and compared" : "online, and compared"];
   }
+  if (scenario.external()) ++outcome.coverage["job of trainers of one's own, and compared"];
   if (scenario.regression) ++outcome.coverage["regression, and compared"];
   const Trained trained =
       TrainInOneProcess(scenario, PoisonedUpdates(simulation, scenario.shards), snapshots.Rounds(),
@@ -117,6 +119,11 @@ void DrawResizes(Scenario& scenario, Faults& faults) {
   faults.continues = false;  // nobody knows then which leases are done
 }
 
+void DrawTrainers(Scenario& scenario, Faults& faults) {
+  DrawTrainers(scenario);
+  if (Random::Hash(scenario.data_seed, 0, 0, 50009) % 4 == 0) DrawContinuation(faults);
+}
+
 Outcome RunSeed(uint64_t seed) {
   Random rare(Random::Hash(seed, 0, 0, 0));  // of its own: a planted error draws its own, too
   return RunSeed(seed, Factory::Production(), [&rare](Scenario& scenario, Faults& faults) {
@@ -124,6 +131,9 @@ Outcome RunSeed(uint64_t seed) {
     scenario.flushes = Random::Hash(scenario.data_seed, 0, 0, 50003) % 2 == 0;
     const bool obeys = Random::Hash(scenario.data_seed, 0, 0, 50004) % 4 != 0;
     scenario.training.set_batch_wait_s(obeys ? 1 : 0);
+    if (Random::Hash(scenario.data_seed, 0, 0, 50007) % 8 == 0) {
+      return DrawTrainers(scenario, faults);
+    }
     if (rare.Chance(0.08)) return DrawLostCopies(scenario, faults);
     if (rare.Chance(0.07)) return DrawContinuation(faults);
     if (Random::Hash(scenario.data_seed, 0, 0, 50005) % 8 == 0) DrawResizes(scenario, faults);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tasks/task_options.h"
+#include "tests/simulation/trainers.h"
 
 namespace millrace::simulation {
 namespace {
@@ -238,6 +239,7 @@ JobFeatures FeaturesOf(const Scenario& scenario) {
   for (size_t column = 0; column < scenario.ids; ++column) {
     features.mutable_spec()->add_ids(std::to_string(column));
   }
+  features.mutable_parameters()->Add(scenario.parameters.begin(), scenario.parameters.end());
   return features;
 }
 
@@ -261,6 +263,8 @@ JobTraining TrainingOf(const Scenario& scenario) {
 
 size_t SmallMessageBytes(const Scenario& scenario) {
   const bool is_long = std::ranges::max(scenario.rows) > 100;
+  // Updates that are held have two values for each key.
+  if (scenario.external()) return 4'000 + 8 * KeysOf(scenario).back().end * 4;
   // Of an online learner there are six values for each weight, and the race.
   if (scenario.online()) return scenario.hashed > 100 ? 240'000 : is_long ? 46'000 : 6'000;
   if (scenario.hashed > 100) return 40'000;  // held updates have a value for each key
@@ -318,6 +322,9 @@ std::string Scenario::ToString() const {
           ", evaluate batches " + std::to_string(evaluate_batches) + ", weights from workers " +
           std::to_string(weights_from_workers) + ", training { " + training.ShortDebugString() +
           " }";
+  for (const NamedParameter& parameter : parameters) {
+    text += ", parameter { " + parameter.ShortDebugString() + " }";
+  }
   return text;
 }
 

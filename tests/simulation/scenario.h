@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "messages/parameters.pb.h"
 #include "messages/training.pb.h"
 #include "models/model.h"
 #include "models/row.h"
@@ -44,15 +45,17 @@ struct Scenario {
   bool batches_grow = false;               // of a job in one pass that averages nothing
   bool flushes = false;                    // stand between the rows in input-data
   uint32_t rows_per_turn = 1;              // that go to one worker after another
-  std::vector<RowNumber> rows = {12, 12};  // by worker
+  std::vector<RowNumber> rows = {12, 12};  // by worker; of trainers of one's own: steps
   double undecodable = 0;                  // part of the rows
   Training training;
+  std::vector<NamedParameter> parameters;  // of trainers of one's own; none: a model of ours
   size_t max_frame_bytes = kMaxFrameBytes;
   size_t most_message_bytes = kMostMessageBytes;  // of a piece of the saved state
   bool evaluate_batches = false;
   std::shared_ptr<const StoredSnapshot> start;  // null: it starts from nothing
   bool weights_from_workers = false;            // should no copy of a shard be left
 
+  bool external() const { return !parameters.empty(); }
   size_t features() const { return numeric + hashed; }
   size_t scores() const { return regression ? 1 : classes; }
   // The number in the stream of a worker's row.

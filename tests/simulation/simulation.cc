@@ -22,7 +22,8 @@ Factory Factory::Production() {
   factory.server = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
     return std::make_unique<ServerHost>(world, shard, std::move(disk));
   };
-  factory.worker = [](World& world, std::shared_ptr<Disk> disk) {
+  factory.worker = [](World& world, std::shared_ptr<Disk> disk) -> std::unique_ptr<WorkerProcess> {
+    if (world.scenario.external()) return std::make_unique<TrainerHost>(world);
     return std::make_unique<WorkerHost>(world, std::move(disk));
   };
   factory.replica = [](World& world, ShardId shard, std::shared_ptr<Disk> disk) {
@@ -50,6 +51,11 @@ Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Fac
   world_.observer = &inspector_;
   world_.faults = faults.turns > 0;
   world_.disk_errors = faults.disk_errors;
+  if (scenario.external()) {  // no rows are produced
+    for (WorkerId worker = 0; worker < scenario.workers; ++worker) {
+      next_row_[worker] = scenario.rows[worker] + 1;
+    }
+  }
   const uint64_t processes = world_.random.Between(1, scenario.workers);
   for (uint64_t i = 0; i < processes; ++i) StartWorkerProcess(AnyDisk(worker_disks_));
   for (WorkerId worker = 0; worker < scenario.workers; ++worker) Give(worker, AnyProcess());
@@ -140,7 +146,7 @@ bool Simulation::TurnServer(ServerHost& server) {
   return Deliver(server) || did;
 }
 
-bool Simulation::TurnWorker(WorkerHost& process) {
+bool Simulation::TurnWorker(WorkerProcess& process) {
   bool did = false;
   if (process.alive() && process.ZombieIsOver()) process.Die();
   if (process.alive()) {
@@ -306,21 +312,21 @@ bool Simulation::TurnReplica(Replica& replica) {
   return (!world_.faults || replica.host->awake()) && replica.host->Step();
 }
 
-WorkerHost& Simulation::StartWorkerProcess(std::shared_ptr<Disk> disk) {
+WorkerProcess& Simulation::StartWorkerProcess(std::shared_ptr<Disk> disk) {
   processes_.push_back(factory_.worker(world_, std::move(disk)));
   return *processes_.back();
 }
 
-WorkerHost& Simulation::AnyProcess() {
-  std::vector<WorkerHost*> able;
+WorkerProcess& Simulation::AnyProcess() {
+  std::vector<WorkerProcess*> able;
   for (const auto& process : processes_) {
     if (process->alive() && !process->zombie()) able.push_back(process.get());
   }
   return *able[world_.random.Below(able.size())];
 }
 
-void Simulation::Give(WorkerId worker, WorkerHost& to) {
-  WorkerHost* from = owner_[worker];
+void Simulation::Give(WorkerId worker, WorkerProcess& to) {
+  WorkerProcess* from = owner_[worker];
   if (from != nullptr && from != &to) from->Lose(worker);
   if (to.Has(worker)) to.Revoke(worker, true);
   owner_[worker] = &to;
@@ -391,7 +397,7 @@ bool Simulation::Done() const {
   if (world_.scenario.resizes() && !desk_.is_over()) return false;
   for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
     if (world_.scenario.resizes() && world_.plan[worker].empty()) continue;
-    if (!owner_[worker]->Has(worker) || !owner_[worker]->task(worker).left()) return false;
+    if (!owner_[worker]->Has(worker) || !owner_[worker]->left(worker)) return false;
   }
   return inspector_.AllLeft();
 }
@@ -420,11 +426,7 @@ std::string Simulation::Standstill() const {
       text += " has no task;";
       continue;
     }
-    const WorkerTask& task = owner_[worker]->task(worker);
-    text += ", its task at " + std::to_string(task.clock()) +
-            (task.owes_update() ? " owes an update" : "") + (task.ended() ? ", has read all" : "") +
-            ", holds " + std::to_string(task.buffered_rows()) + ", " +
-            (task.WantsRows() ? "wants rows;" : "wants no rows;");
+    text += owner_[worker]->Describe(worker);
   }
   return text;
 }

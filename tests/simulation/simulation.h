@@ -16,6 +16,7 @@
 #include "tests/simulation/resize_desk.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/server_host.h"
+#include "tests/simulation/trainer_host.h"
 #include "tests/simulation/worker_host.h"
 #include "tests/simulation/world.h"
 
@@ -50,13 +51,15 @@ Faults DrawFaults(Random& random);
 void DrawLostCopies(Scenario& scenario, Faults& faults);
 // A job whose workers come, leave and come again while it runs.
 void DrawResizes(Scenario& scenario, Faults& faults);
+// A job of trainers of one's own, which another may go on from.
+void DrawTrainers(Scenario& scenario, Faults& faults);
 // Another job, on another number of shards, starts from the newest snapshot.
 void DrawContinuation(Faults& faults);
 
 // Makes the processes; a planted error makes others.
 struct Factory {
   std::function<std::unique_ptr<ServerHost>(World&, ShardId, std::shared_ptr<Disk>)> server;
-  std::function<std::unique_ptr<WorkerHost>(World&, std::shared_ptr<Disk>)> worker;
+  std::function<std::unique_ptr<WorkerProcess>(World&, std::shared_ptr<Disk>)> worker;
   std::function<std::unique_ptr<ReplicaHost>(World&, ShardId, std::shared_ptr<Disk>)> replica;
   std::function<std::unique_ptr<ImageHost>(World&, ShardId, uint64_t seed)> image;
   static Factory Production();
@@ -99,7 +102,7 @@ class Simulation {
 
   bool Turn();
   bool TurnServer(ServerHost& server);
-  bool TurnWorker(WorkerHost& process);
+  bool TurnWorker(WorkerProcess& process);
   bool Deliver(Host& host);
   void AppendInput(WorkerId worker, const InputKey& key, std::string value);
   bool Produce();
@@ -107,7 +110,7 @@ class Simulation {
   void FaultOfServer();
   void FaultOfWorker();
   // Its partitions go to others, or to a new process.
-  void Succeed(const WorkerHost& process);
+  void Succeed(const WorkerProcess& process);
   void FaultOfReplica();
   void Rebalance();
   void Retention();
@@ -144,6 +147,7 @@ class Simulation {
   bool GiveUpSnapshots();
   void Poison(OutgoingRecord& record);
   void PoisonRow(Gradient::Update& message);
+  void PoisonPart(Gradient::Update& message);
   void SpoilRows(ShardId shard, Gradient::Update& message);
 
   void EndFaults();
@@ -157,7 +161,7 @@ class Simulation {
   std::string Standstill() const;
 
   void StartServer(ShardId shard);
-  WorkerHost& StartWorkerProcess(std::shared_ptr<Disk> disk);
+  WorkerProcess& StartWorkerProcess(std::shared_ptr<Disk> disk);
   // One of the folders, or an empty one.
   std::shared_ptr<Disk> AnyDisk(std::vector<std::shared_ptr<Disk>>& disks);
   // What a server starts from whose disk is lost: a replica, as some follower gives it, or nothing.
@@ -166,8 +170,8 @@ class Simulation {
   void CheckReplicas();
   void CheckFollowers();
   // Gives the partition to a process, whoever had it.
-  void Give(WorkerId worker, WorkerHost& to);
-  WorkerHost& AnyProcess();
+  void Give(WorkerId worker, WorkerProcess& to);
+  WorkerProcess& AnyProcess();
   void Bury();
 
   // Has nothing to say, since what it would compare with is gone.
@@ -187,11 +191,11 @@ class Simulation {
   uint64_t last_snapshot_ = 0;                // that was asked for
   int64_t log_ms_ = 0;                        // time of the last record delivered
   std::vector<std::unique_ptr<ServerHost>> servers_;
-  std::vector<std::unique_ptr<WorkerHost>> processes_;
-  std::vector<ServerHost*> server_;  // by shard: the present one; null while it is down
-  std::vector<WorkerHost*> owner_;   // by worker
-  std::vector<RowNumber> next_row_;  // of the producer, by worker
-  std::vector<int64_t> now_ms_;      // by worker
+  std::vector<std::unique_ptr<WorkerProcess>> processes_;
+  std::vector<ServerHost*> server_;    // by shard: the present one; null while it is down
+  std::vector<WorkerProcess*> owner_;  // by worker
+  std::vector<RowNumber> next_row_;    // of the producer, by worker
+  std::vector<int64_t> now_ms_;        // by worker
 };
 
 // Draws a job and its faults from the seed, runs it, and compares its end with that of training in

@@ -85,7 +85,7 @@ void Simulation::FaultOfServer() {
 }
 
 void Simulation::FaultOfWorker() {
-  WorkerHost& process = AnyProcess();
+  WorkerProcess& process = AnyProcess();
   if (world_.random.Chance(0.5)) {
     world_.Count("worker process killed");
     process.Die();
@@ -96,10 +96,10 @@ void Simulation::FaultOfWorker() {
   Succeed(process);
 }
 
-void Simulation::Succeed(const WorkerHost& process) {
+void Simulation::Succeed(const WorkerProcess& process) {
   const bool others = std::any_of(processes_.begin(), processes_.end(),
                                   [](const auto& p) { return p->alive() && !p->zombie(); });
-  WorkerHost* fresh = nullptr;
+  WorkerProcess* fresh = nullptr;
   if (!others || world_.random.Chance(0.6)) fresh = &StartWorkerProcess(AnyDisk(worker_disks_));
   for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
     if (owner_[worker] != &process) continue;
@@ -109,7 +109,7 @@ void Simulation::Succeed(const WorkerHost& process) {
 
 void Simulation::Rebalance() {
   const auto worker = static_cast<WorkerId>(world_.random.Below(owner_.size()));
-  WorkerHost& to =
+  WorkerProcess& to =
       world_.random.Chance(0.4) ? StartWorkerProcess(AnyDisk(worker_disks_)) : AnyProcess();
   if (world_.random.Chance(0.5)) {
     world_.Count("partition handed over");

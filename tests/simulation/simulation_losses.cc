@@ -136,8 +136,8 @@ bool Simulation::RecreateParameters(ShardId shard) {
 
 bool Simulation::RecreateInput(WorkerId worker) {
   const auto partition = static_cast<int32_t>(worker);
-  WorkerHost* const owner = owner_[worker];
-  if (owner == nullptr || !owner->Has(worker)) return false;
+  WorkerProcess* const owner = owner_[worker];
+  if (world_.scenario.external() || owner == nullptr || !owner->Has(worker)) return false;
   // The new topic has fewer rows than the old one when its readers look, zombies too: by more
   // nobody could tell.
   Offset read = owner->next_row(worker);

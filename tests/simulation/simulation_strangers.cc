@@ -24,6 +24,11 @@ void Simulation::Poison(OutgoingRecord& record) {
     record.value = MakeFrames(gradient.SerializeAsString(), 0).front();
     return;
   }
+  if (world_.scenario.external()) {
+    PoisonPart(message);
+    record.value = MakeFrames(gradient.SerializeAsString(), 0).front();
+    return;
+  }
   if (!message.packed_slice().empty()) {
     message.mutable_packed_slice()->replace(0, 2, "\xff\x7f");  // NaN, in both formats of 16 bits
     record.value = MakeFrames(gradient.SerializeAsString(), 0).front();
@@ -40,6 +45,19 @@ void Simulation::Poison(OutgoingRecord& record) {
     message.set_weight_sum(std::numeric_limits<double>::quiet_NaN());
   }
   record.value = MakeFrames(gradient.SerializeAsString(), 0).front();
+}
+
+void Simulation::PoisonPart(Gradient::Update& message) {
+  if (message.put_size() + message.part_size() == 0) {
+    return message.set_weight_sum(std::numeric_limits<double>::quiet_NaN());
+  }
+  world_.Count("poison in a named parameter");
+  const bool in_put =
+      message.part_size() == 0 || (message.put_size() > 0 && world_.random.Chance(0.5));
+  auto& parts = in_put ? *message.mutable_put() : *message.mutable_part();
+  ParameterPart& part = parts[static_cast<int>(world_.random.Below(parts.size()))];
+  const float poison = world_.random.Chance(0.5) ? std::numeric_limits<float>::quiet_NaN() : 2e18f;
+  part.set_value(static_cast<int>(world_.random.Below(part.value_size())), poison);
 }
 
 void Simulation::PoisonRow(Gradient::Update& message) {

@@ -35,6 +35,43 @@ void AppendOwn(const std::vector<float>& all, const Referee::Job& job, std::vect
   own.insert(own.end(), first, first + static_cast<ptrdiff_t>(job.keys));
 }
 
+// A parameter has values if all shards that had some of its keys say so, and as many updates as
+// the one with the most.
+std::vector<Referee::NamedState> NamedAtStart(const std::map<ShardId, StoredSnapshot::Part>& parts,
+                                              const Referee::Job& job) {
+  std::vector<Referee::NamedState> named(job.parameters.size());
+  for (size_t number = 0; number < named.size(); ++number) {
+    if (job.parameters[number].keys == 0) continue;
+    named[number].from = 0;
+    for (const auto& [shard, part] : parts) {
+      if (part.keys_of[number] == 0) continue;
+      const Referee::NamedState& was = (*part.cut.named)[number];
+      if (!was.from) named[number].from.reset();
+      named[number].updates = std::max(named[number].updates, was.updates);
+    }
+    if (!named[number].from) named[number].updates = 0;
+  }
+  return named;
+}
+
+// The sums and counters of shard 0.
+void GoOnCounting(const Referee::State& first, Referee::State& state) {
+  state.progressive = first.progressive;
+  state.tail = first.tail;
+  state.window = first.window;
+  state.window_end = first.window_end;
+  state.window_open = first.window_open;
+  state.watch = first.watch;
+  state.rows_trained = first.rows_trained;
+  state.accepted = first.accepted;
+  state.duplicates = first.duplicates;
+  state.poisoned = first.poisoned;
+  state.refused = first.refused;
+  state.undecodable_rows = first.undecodable_rows;
+  state.time_jumps = first.time_jumps;
+  state.parts_before_put = first.parts_before_put;
+}
+
 }  // namespace
 
 uint64_t StoredSnapshot::rows_end(uint32_t worker) const {
@@ -60,6 +97,7 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
     state.seen_ms = std::max(state.seen_ms, part.cut.seen_ms);
     state.step_ms = std::max(state.step_ms, part.cut.step_ms);
   }
+  state.named = std::make_shared<std::vector<Referee::NamedState>>(NamedAtStart(parts, job));
   state.members.resize(job.workers);
   for (uint32_t worker = 0; worker < job.workers && !is_new; ++worker) {
     const Referee::Member& was = first.members[worker];
@@ -80,27 +118,16 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   state.window_open = state.progressive;
   state.watch = std::make_shared<const Referee::Watch>();
   state.steps = first.steps;
+  for (const auto& [shard, part] : parts) {  // they may have named other parameters
+    if (!job.parameters.empty()) state.steps = std::max(state.steps, part.cut.steps);
+  }
   state.train_loss = first.train_loss;
   if (job.shard == 0) state.columns = first.columns;
   state.class_rows.resize(job.classes);
   if (job.shard == 0) state.class_rows = first.class_rows;
   if (job.shard == 0) state.drifts = first.drifts;
   state.forgotten = first.forgotten;
-  if (job.shard == 0 && !is_new) {
-    state.progressive = first.progressive;
-    state.tail = first.tail;
-    state.window = first.window;
-    state.window_end = first.window_end;
-    state.window_open = first.window_open;
-    state.watch = first.watch;
-    state.rows_trained = first.rows_trained;
-    state.accepted = first.accepted;
-    state.duplicates = first.duplicates;
-    state.poisoned = first.poisoned;
-    state.refused = first.refused;
-    state.undecodable_rows = first.undecodable_rows;
-    state.time_jumps = first.time_jumps;
-  }
+  if (job.shard == 0 && !is_new) GoOnCounting(first, state);
   state.old_weights = state.weights;
   state.old_columns = state.columns;
   state.old_class_rows = state.class_rows;

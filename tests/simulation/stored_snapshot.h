@@ -26,6 +26,7 @@ struct StoredSnapshot {
     std::vector<Row> rows;
     // What the referee says that the shard was at the cut.
     Referee::State cut;
+    std::vector<uint64_t> keys_of;  // how many it had of each named parameter
   };
   std::map<ShardId, Part> parts;
   SnapshotStart start = SnapshotStart::kSameStream;

@@ -7,7 +7,7 @@
 namespace millrace::simulation {
 
 WorkerHost::WorkerHost(World& world, std::shared_ptr<Disk> disk)
-    : Host(world),
+    : WorkerProcess(world),
       disk_(std::move(disk)),
       shared_(WeightsShapeFrom(MakeWorkerOptions(world.scenario, WorkerId(0)), *world.model)) {
   disk_->in_use = true;
@@ -329,6 +329,14 @@ void WorkerHost::Save(Hosted& hosted) {
   }
   world_.Count("buffer saved");
   if (!disk_->map->Write(batch).ok()) world_.observer->OnError("a disk refuses a batch");
+}
+
+std::string WorkerHost::Describe(WorkerId worker) const {
+  const WorkerTask& is = task(worker);
+  return ", its task at " + std::to_string(is.clock()) +
+         (is.owes_update() ? " owes an update" : "") + (is.ended() ? ", has read all" : "") +
+         ", holds " + std::to_string(is.buffered_rows()) + ", " +
+         (is.WantsRows() ? "wants rows;" : "wants no rows;");
 }
 
 void WorkerHost::SaveAll() {

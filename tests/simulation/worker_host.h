@@ -10,39 +10,32 @@
 #include "tasks/shared_weights_reader.h"
 #include "tasks/worker_feed.h"
 #include "tasks/worker_task.h"
-#include "tests/simulation/host.h"
+#include "tests/simulation/worker_process.h"
 
 namespace millrace::simulation {
 
-class WorkerHost : public Host {
+class WorkerHost : public WorkerProcess {
  public:
   // Uses the disk until it dies.
   WorkerHost(World& world, std::shared_ptr<Disk> disk);
 
   bool Step() override;
   void Die() override;
-  void DeliveryFailed() override { RepeatAll(); }
 
-  // The group gives it a partition.
-  void Assign(WorkerId worker);
-  // The group takes a partition away. `lost`: it was told too late to commit.
-  void Revoke(WorkerId worker, bool lost);
-  // The group has given the partition to another, but this process does not know it yet.
-  void Lose(WorkerId worker);
-  bool Has(WorkerId worker) const { return tasks_.contains(worker); }
-  // Where workers change: the plan is read further, by chance. Returns whether it was.
-  bool FollowPlan();
+  void Assign(WorkerId worker) override;
+  void Revoke(WorkerId worker, bool lost) override;
+  void Lose(WorkerId worker) override;
+  bool Has(WorkerId worker) const override { return tasks_.contains(worker); }
+  bool FollowPlan() override;
   size_t task_count() const { return tasks_.size(); }
-  // Its disk has refused what it was to keep, or a task of it has failed.
-  bool must_stop() const { return must_stop_; }
 
-  // What timers lead to.
-  void RepeatAll();
-  void CommitAll();
-  void SaveAll();
+  void RepeatAll() override;
+  void CommitAll() override;
+  void SaveAll() override;
 
-  // Where it reads rows. REQUIRES Has(worker)
-  Offset next_row(WorkerId worker) const { return tasks_.at(worker).next_row; }
+  bool left(WorkerId worker) const override { return task(worker).left(); }
+  Offset next_row(WorkerId worker) const override { return tasks_.at(worker).next_row; }
+  std::string Describe(WorkerId worker) const override;
   const WorkerTask& task(WorkerId worker) const { return *tasks_.at(worker).task; }
   const std::shared_ptr<Disk>& disk() const { return disk_; }
 
@@ -99,7 +92,6 @@ class WorkerHost : public Host {
   void Failed(WorkerId worker, const Hosted& hosted, const char* where, const Status& status);
 
   std::shared_ptr<Disk> disk_;
-  bool must_stop_ = false;
   std::map<WorkerId, Hosted> tasks_;
   SharedWeightsReader shared_;
   Offset next_shared_ = 0;  // while there are tasks

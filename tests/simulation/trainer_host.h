@@ -1,0 +1,62 @@
+// A trainer's process as the simulator runs it: production TrainerTasks and a program of its own.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tasks/shared_weights_reader.h"
+#include "tasks/trainer_task.h"
+#include "tests/simulation/worker_process.h"
+
+namespace millrace::simulation {
+
+class TrainerHost : public WorkerProcess {
+ public:
+  explicit TrainerHost(World& world);
+
+  bool Step() override;
+  void Die() override;
+
+  void Assign(WorkerId worker) override;
+  void Revoke(WorkerId worker, bool /*lost*/) override { tasks_.erase(worker); }
+  void Lose(WorkerId worker) override;
+  bool Has(WorkerId worker) const override { return tasks_.contains(worker); }
+  void RepeatAll() override;
+  bool left(WorkerId worker) const override { return tasks_.at(worker).task->left(); }
+  Offset next_row(WorkerId /*worker*/) const override { return 0; }
+  std::string Describe(WorkerId worker) const override;
+
+ protected:
+  // The seam: what a planted error does otherwise.
+  virtual TrainerStep MakeStep(WorkerId worker, Clock clock, const TrainerSteps& steps) const;
+  virtual void Change(std::vector<OutgoingRecord>&) const {}
+
+ private:
+  struct Hosted {
+    std::unique_ptr<TrainerTask> task;
+    Offset next_weights = 0;
+    bool lost = false;
+    std::optional<Clock> offered{};  // the last clock of which it has made a step
+    bool leaves = false;
+  };
+
+  void Begin(WorkerId worker, Hosted& hosted);
+  bool ReadWeights(WorkerId worker, Hosted& hosted);
+  bool ReadShared();
+  // Has values of which no step is made.
+  static bool MayStep(const Hosted& hosted);
+  void MakeStep(WorkerId worker, Hosted& hosted);
+  void Advance(WorkerId worker, Hosted& hosted);
+  void SendFrom(WorkerId worker);
+
+  std::map<WorkerId, Hosted> tasks_;
+  SharedWeightsReader shared_;
+  Offset next_shared_ = 0;  // while there are tasks
+  std::vector<OutgoingRecord> out_;
+};
+
+}  // namespace millrace::simulation
