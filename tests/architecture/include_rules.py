@@ -52,9 +52,14 @@ MAY_USE = {
     "launcher": ["base", "messages", "topics"],
     "launcher/kubernetes": ["base", "formats", "http", "launcher", "messages", "topics"],
     "watch": ["base", "kafka", "messages", "metrics", "topics"],
+    # The headers of the library for others' programs, and the library.
+    "include/millrace": [],
+    "client": ["base", "include/millrace", "job", "kafka", "messages", "models", "processors",
+               "tasks", "topics"],
     "python": ["base", "exports", "features", "kafka", "messages", "models", "topics"],
 }
 MAY_USE["apps"] = sorted(MAY_USE)
+HEADERS_ALONE = ["include/millrace"]  # folders without a library
 
 # Foreign headers and the places (files or folders) that may include them.
 DOORS = {
@@ -87,10 +92,14 @@ DOORS = {
 }
 # Headers that certain folders must not reach, over whatever is between; the doors may.
 NO_PROTOBUF = ["base/", "collective/", "formats/", "kafka/", "models/"]
+# Whoever includes them need not have what the library is made of.
+PUBLIC_HEADERS = ["include/"]
 EVERY_FOLDER = [f"{folder}/" for folder in MAY_USE]
 UNREACHABLE = {
-    "google/protobuf/": NO_PROTOBUF,
-    "messages/": NO_PROTOBUF,
+    "absl/": PUBLIC_HEADERS,
+    "google/protobuf/": NO_PROTOBUF + PUBLIC_HEADERS,
+    "messages/": NO_PROTOBUF + PUBLIC_HEADERS,
+    "spdlog/": PUBLIC_HEADERS,
     "Eigen/": EVERY_FOLDER,
     "gloo/": EVERY_FOLDER,
     "librdkafka/": EVERY_FOLDER,
@@ -152,7 +161,9 @@ class Source:
                            flags=re.S)
         for number, line in enumerate(commented.split("\n"), 1):
             if match := INCLUDE.match(line):
-                self.includes.append((number, match.group(2), match.group(1) == '"'))
+                # Others' programs find the public headers without their folder.
+                header = re.sub("^millrace/", "include/millrace/", match.group(2))
+                self.includes.append((number, header, match.group(1) == '"'))
 
     def lines_of(self, pattern):
         for number, line in enumerate(self.code.split("\n"), 1):
@@ -310,7 +321,7 @@ def read_extra_sources(root, folder):
 
 def check_libraries(root, sources):
     """One library per folder, of all its files; it links what it includes, PUBLIC from headers."""
-    folders = [f for f in MAY_USE if f not in ("messages", "apps", "python")]
+    folders = [f for f in MAY_USE if f not in ("messages", "apps", "python", *HEADERS_ALONE)]
     public = {}  # library -> libraries that its users get with it
     linked = {}
     for folder in folders:
@@ -355,7 +366,7 @@ def check_libraries(root, sources):
         known = closure(public[name] if is_header else linked[name])
         for line, header, _ in source.includes:
             used = folder_of(header)
-            if used and used != folder and library_of(used) not in known:
+            if used and used not in (folder, *HEADERS_ALONE) and library_of(used) not in known:
                 kind = "PUBLIC " if is_header else ""
                 yield (f"{path}:{line}: {folder}/CMakeLists.txt does not link {kind}"
                        f"millrace::{library_of(used)} ({header})")

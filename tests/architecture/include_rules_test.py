@@ -84,6 +84,17 @@ class IncludeRulesTest(unittest.TestCase):
         self.assert_noticed({"base/check.cc": '#include "models/model.h"\n'},
                             "base must not use models")
 
+    def test_public_headers_have_nothing_that_their_users_need_not_have(self):
+        public = "include/millrace/status.h"
+        for header in ("absl/status/status.h", "google/protobuf/message.h", "spdlog/spdlog.h",
+                       "messages/records.pb.h"):
+            self.assert_noticed({public: f'#include "{header}"\n'},
+                                f"{public}:1: must not know {header}")
+        self.assert_noticed({public: '#include "base/check.h"\n'}, "include/millrace must not use base")
+        self.assert_noticed({public: '#include "millrace/gone.h"\n'}, "does not exist")
+        self.assert_noticed({public: "\n", "base/check.cc": '#include "millrace/status.h"\n'},
+                            "base must not use include/millrace")
+
     def test_a_circle_in_the_rules_themselves_is_noticed(self):
         include_rules.MAY_USE["base"] = ["topics"]
         try:

@@ -1,0 +1,404 @@
+#include "millrace/parameter_manager.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "base/status.h"
+#include "client/trainer_connection.h"
+#include "job/job_registry.h"
+#include "processors/policy.h"
+#include "processors/server_options.h"
+#include "topics/parameter_layout.h"
+#include "topics/partitioning.h"
+#include "topics/slice_codec.h"
+#include "topics/topics.h"
+
+namespace millrace::client {
+namespace {
+
+// A parameter that another trainer of an eventual job is still to put is asked for so often.
+constexpr double kAskAgainS = 0.05;
+
+Code CodeOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kOk:
+      return Code::kOk;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kOutOfRange:
+      return Code::kInvalidArgument;
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+      return Code::kFailedPrecondition;
+    case absl::StatusCode::kDeadlineExceeded:
+      return Code::kDeadlineExceeded;
+    case absl::StatusCode::kCancelled:
+      return Code::kCancelled;
+    case absl::StatusCode::kUnavailable:
+      return Code::kUnavailable;
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+      return Code::kPermissionDenied;
+    case absl::StatusCode::kDataLoss:
+      return Code::kDataLoss;
+    default:
+      return Code::kInternal;
+  }
+}
+
+Status ToPublic(const absl::Status& status) {
+  if (status.ok()) return {};
+  return {CodeOf(status.code()), std::string(status.message())};
+}
+
+JobConfig ConfigOf(const Settings& settings) {
+  JobConfig config;
+  config.set_name(settings.job);
+  config.set_epoch(settings.epoch);
+  config.set_brokers(settings.brokers);
+  config.set_workers(settings.trainers);
+  config.set_broker_timeout_s(settings.timeout_s);
+  for (const auto& [key, value] : settings.kafka) {
+    KafkaSetting& setting = *config.add_kafka();
+    setting.set_key(key);
+    setting.set_value(value);
+  }
+  return config;
+}
+
+absl::Status CheckSettings(const Settings& settings) {
+  if (settings.job.empty()) return absl::InvalidArgumentError("Settings.job: give its name");
+  if (settings.trainers < 1 || settings.trainers > kMostWorkers) {
+    return absl::InvalidArgumentError("Settings.trainers: give 1 to " +
+                                      std::to_string(kMostWorkers));
+  }
+  if (settings.trainer >= settings.trainers) {
+    return absl::InvalidArgumentError("Settings.trainer: " + std::to_string(settings.trainer) +
+                                      " is not one of 0 to " +
+                                      std::to_string(settings.trainers - 1));
+  }
+  if (std::isfinite(settings.timeout_s) && settings.timeout_s >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("Settings.timeout_s: give 0 or more seconds");
+}
+
+absl::Status CheckNumbers(const Param& param, std::span<const float> numbers, const char* what) {
+  if (AllWithin(numbers, kLargestValue)) return absl::OkStatus();
+  return absl::InvalidArgumentError("the parameter " + param.spec().name + ": a NaN, an infinity " +
+                                    "or a number beyond 1e18 in its " + what);
+}
+
+// Whether there is so much memory, as far as the system says so beforehand.
+bool MayHave(size_t bytes) {
+  return std::unique_ptr<char[]>(new (std::nothrow) char[bytes]) != nullptr;
+}
+
+}  // namespace
+
+class ParameterManager::Impl {
+ public:
+  explicit Impl(const Settings& settings)
+      : settings_(settings),
+        config_(ConfigOf(settings)),
+        stop_(settings.stop != nullptr ? *settings.stop : never_) {
+    features_.set_epoch(settings.epoch);
+    features_.set_workers(settings.trainers);
+    features_.set_job(settings.job);
+    features_.mutable_spec();
+  }
+
+  absl::Status Connect() { return PrepareTopics(config_, std::nullopt, stop_); }
+
+  absl::StatusOr<int> Register(const ParamSpec& spec) {
+    if (connection_) {
+      return absl::FailedPreconditionError(
+          "the parameter " + spec.name +
+          ": the job has begun; register all parameters before the first Get, Step or Steps");
+    }
+    JobFeatures with = features_;
+    NamedParameter& parameter = *with.add_parameters();
+    parameter.set_name(spec.name);
+    for (const int64_t extent : spec.shape) {
+      parameter.add_shape(static_cast<uint64_t>(std::max<int64_t>(extent, 0)));
+    }
+    parameter.set_handler(spec.handler);
+    parameter.set_learning_rate_multiplier(spec.learning_rate_multiplier);
+    parameter.set_decay_multiplier(spec.decay_multiplier);
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<KeyRange> keys, LayOutParameters(with));
+    if (!MayHave(2 * sizeof(float) * keys.back().size())) {
+      return absl::ResourceExhaustedError("the parameter " + spec.name +
+                                          ": there is not enough memory for it and its gradient");
+    }
+    keys_ = std::move(keys);
+    features_ = std::move(with);
+    return static_cast<int>(keys_.size()) - 1;
+  }
+
+  size_t size_of(int id) const { return keys_[static_cast<size_t>(id)].size(); }
+
+  absl::Status Put(const Param& param) {
+    MILLRACE_RETURN_IF_ERROR(CheckHasNotLeft());
+    MILLRACE_RETURN_IF_ERROR(CheckNumbers(param, param.data(), "data"));
+    open_.put.insert_or_assign(static_cast<uint32_t>(param.id()),
+                               std::vector<float>(param.data().begin(), param.data().end()));
+    return absl::OkStatus();
+  }
+
+  // The values that the next step is made of are here.
+  absl::Status WaitForValues() {
+    MILLRACE_RETURN_IF_ERROR(Begin());
+    MILLRACE_RETURN_IF_ERROR(
+        WaitUntil([this] { return steps().values_at() && *steps().values_at() >= next_; }));
+    // Another process may have made steps as this trainer: what was open is one of theirs.
+    if (*steps().values_at() > next_) {
+      next_ = *steps().values_at();
+      open_ = {};
+    }
+    read_ = next_;
+    return absl::OkStatus();
+  }
+
+  absl::Status Get(const Param& param, std::span<float> data) {
+    MILLRACE_RETURN_IF_ERROR(WaitForValues());
+    MILLRACE_RETURN_IF_ERROR(WaitForPut(param));
+    const KeyRange keys = keys_[static_cast<size_t>(param.id())];
+    std::ranges::copy(steps().values().subspan(keys.begin, keys.size()), data.begin());
+    return absl::OkStatus();
+  }
+
+  absl::Status Collect() {
+    MILLRACE_RETURN_IF_ERROR(Begin());
+    TrainerTask& task = connection_->task();
+    MILLRACE_RETURN_IF_ERROR(WaitUntil([&] { return task.answered() && task.clock() >= next_; }));
+    // What was read while steps were in flight does not have them in it.
+    if (!IsSequential()) steps().WantValues();
+    return absl::OkStatus();
+  }
+
+  absl::Status Update(const Param& param) {
+    MILLRACE_RETURN_IF_ERROR(CheckNumbers(param, param.grad(), "grad"));
+    MILLRACE_RETURN_IF_ERROR(Begin());
+    MILLRACE_RETURN_IF_ERROR(CheckHasNotLeft());
+    if (IsSequential() && read_ != next_) {
+      return absl::FailedPreconditionError(
+          "the parameter " + param.spec().name +
+          ": in a sequential job a step is made of the answer to the last one; call Get or Collect "
+          "first");
+    }
+    const auto number = static_cast<uint32_t>(param.id());
+    const auto before = open_.part.find(number);
+    std::vector<float> sum(param.grad().begin(), param.grad().end());
+    if (before != open_.part.end()) {
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += before->second[i];
+    }
+    // (The servers would take such a step as one without updates.)
+    MILLRACE_RETURN_IF_ERROR(CheckNumbers(param, sum, "sum of the step's updates"));
+    open_.part.insert_or_assign(number, std::move(sum));
+    return absl::OkStatus();
+  }
+
+  absl::Status Step(double weight) {
+    if (!(weight > 0) || !std::isfinite(weight)) {
+      return absl::InvalidArgumentError("Step: give a weight above 0");
+    }
+    MILLRACE_RETURN_IF_ERROR(Begin());
+    const size_t most = PipelineOf(connection_->training().training());
+    TrainerTask& task = connection_->task();
+    MILLRACE_RETURN_IF_ERROR(
+        WaitUntil([&] { return task.answered() && task.clock() + most > next_; }));
+    if (task.clock() > next_) {  // as above
+      next_ = task.clock();
+      open_ = {};
+      return connection_->Serve();
+    }
+    open_.weight = open_.part.empty() ? 0 : weight;
+    open_.rows =
+        open_.part.empty() ? 0 : static_cast<uint64_t>(std::llround(std::min(weight, 1e9)));
+    steps().Add(next_++, std::exchange(open_, {}));
+    return connection_->Serve();
+  }
+
+  // The first step of each trainer only puts.
+  absl::StatusOr<uint64_t> Steps() {
+    MILLRACE_RETURN_IF_ERROR(Begin());
+    return next_ - Clock(1);
+  }
+  uint64_t steps_read() const { return read_ - Clock(1); }
+
+  absl::StatusOr<std::vector<ShardRange>> Shard(int id) {
+    if (id < 0 || static_cast<size_t>(id) >= keys_.size()) {
+      return absl::InvalidArgumentError("there is no parameter " + std::to_string(id));
+    }
+    MILLRACE_RETURN_IF_ERROR(Begin());
+    const KeyRange keys = keys_[static_cast<size_t>(id)];
+    const uint32_t shards = connection_->training().shards();
+    std::vector<ShardRange> ranges;
+    for (ShardId shard = 0; shard < shards; ++shard) {
+      const KeyRange part = PartOf(keys, RangeOfShard(shard, shards, keys_.back().end));
+      if (part.size() == 0) continue;
+      ranges.push_back({shard, static_cast<int64_t>(part.begin - keys.begin),
+                        static_cast<int64_t>(part.end - keys.begin)});
+    }
+    return ranges;
+  }
+
+  absl::Status Leave() {
+    MILLRACE_RETURN_IF_ERROR(Begin());
+    steps().Leave();
+    open_ = {};
+    return connection_->ServeUntil([this] { return connection_->task().left(); },
+                                   settings_.timeout_s);
+  }
+
+ private:
+  TrainerSteps& steps() { return connection_->task().steps(); }
+  bool IsSequential() const {
+    return connection_->training().training().consistency().model() ==
+           Training::Consistency::SEQUENTIAL;
+  }
+
+  // After a leave no values come.
+  absl::Status CheckHasNotLeft() {
+    if (connection_ == nullptr || !steps().HasEnd()) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "trainer " + std::to_string(settings_.trainer) + " has left the job " + settings_.job +
+        ", in this process or in one before. A leave is final: use another job");
+  }
+
+  // An older process may have been killed between its leaves: this one ends them.
+  absl::Status WaitUntil(const std::function<bool()>& done) {
+    MILLRACE_RETURN_IF_ERROR(connection_->ServeUntil(
+        [&] { return steps().HasEnd() ? connection_->task().left() : done(); },
+        settings_.timeout_s));
+    return CheckHasNotLeft();
+  }
+
+  absl::Status Begin() {
+    if (has_begun_) return absl::OkStatus();
+    if (keys_.empty()) return absl::FailedPreconditionError("register a parameter first");
+    if (!connection_) {
+      MILLRACE_ASSIGN_OR_RETURN(
+          connection_, TrainerConnection::Open(config_, WorkerId(settings_.trainer), features_,
+                                               settings_.timeout_s, stop_));
+    }
+    TrainerTask& task = connection_->task();
+    MILLRACE_RETURN_IF_ERROR(
+        connection_->ServeUntil([&] { return task.answered(); }, settings_.timeout_s));
+    has_begun_ = true;
+    next_ = task.clock();
+    TrainerStep first = std::exchange(open_, {});
+    if (next_ == 0) steps().Add(next_++, std::move(first));
+    return connection_->Serve();
+  }
+
+  absl::Status WaitForPut(const Param& param) {
+    const auto is_put = [&] {
+      return std::ranges::binary_search(steps().has_values(), static_cast<uint32_t>(param.id()));
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    while (!is_put()) {
+      if (IsSequential()) {
+        return absl::FailedPreconditionError("the parameter " + param.spec().name +
+                                             ": no trainer has put it");
+      }
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+      if (settings_.timeout_s > 0 && waited.count() > settings_.timeout_s) {
+        return absl::DeadlineExceededError("the parameter " + param.spec().name +
+                                           ": no trainer has put it in time");
+      }
+      MILLRACE_RETURN_IF_ERROR(connection_->Ask());
+      absl::Status served = connection_->ServeUntil([] { return false; }, kAskAgainS);
+      if (!absl::IsDeadlineExceeded(served)) return served;
+      steps().WantValues();
+      MILLRACE_RETURN_IF_ERROR(WaitForValues());
+    }
+    return absl::OkStatus();
+  }
+
+  const Settings settings_;
+  const JobConfig config_;
+  const std::atomic<bool> never_{false};
+  const std::atomic<bool>& stop_;
+  JobFeatures features_;
+  std::vector<KeyRange> keys_;
+  std::unique_ptr<TrainerConnection> connection_;
+  bool has_begun_ = false;
+  Clock next_ = 0;  // of the open step
+  Clock read_ = 0;  // the clock at which values were last read
+  TrainerStep open_;
+};
+
+ParameterManager::ParameterManager(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ParameterManager::~ParameterManager() = default;
+
+Result<std::unique_ptr<ParameterManager>> ParameterManager::Connect(const Settings& settings) {
+  if (const absl::Status valid = CheckSettings(settings); !valid.ok()) return ToPublic(valid);
+  auto impl = std::make_unique<Impl>(settings);
+  if (const absl::Status connected = impl->Connect(); !connected.ok()) return ToPublic(connected);
+  return std::unique_ptr<ParameterManager>(new ParameterManager(std::move(impl)));
+}
+
+Result<Param*> ParameterManager::Register(const ParamSpec& spec) {
+  const absl::StatusOr<int> id = impl_->Register(spec);
+  if (!id.ok()) return ToPublic(id.status());
+  params_.push_back(std::unique_ptr<Param>(new Param(*id, spec, impl_->size_of(*id))));
+  return params_.back().get();
+}
+
+Status ParameterManager::CheckIsOwn(const Param* param) const {
+  const bool is_own = param != nullptr && param->id() >= 0 &&
+                      static_cast<size_t>(param->id()) < params_.size() &&
+                      params_[static_cast<size_t>(param->id())].get() == param;
+  if (is_own) return {};
+  return {Code::kInvalidArgument, "this is no parameter of this manager"};
+}
+
+Status ParameterManager::Put(const Param& param) {
+  if (Status own = CheckIsOwn(&param); !own.ok()) return own;
+  return ToPublic(impl_->Put(param));
+}
+
+Status ParameterManager::Get(Param* param) {
+  if (Status own = CheckIsOwn(param); !own.ok()) return own;
+  const absl::Status read = impl_->Get(*param, param->data());
+  if (read.ok()) param->version_ = impl_->steps_read();
+  return ToPublic(read);
+}
+
+Status ParameterManager::Update(const Param& param) {
+  if (Status own = CheckIsOwn(&param); !own.ok()) return own;
+  return ToPublic(impl_->Update(param));
+}
+
+Result<uint64_t> ParameterManager::Step(double weight) {
+  if (const absl::Status sent = impl_->Step(weight); !sent.ok()) return ToPublic(sent);
+  return Steps();
+}
+
+Status ParameterManager::Collect(Param* param) {
+  if (Status own = CheckIsOwn(param); !own.ok()) return own;
+  if (const absl::Status collected = impl_->Collect(); !collected.ok()) return ToPublic(collected);
+  return Get(param);
+}
+
+Result<uint64_t> ParameterManager::Steps() {
+  const absl::StatusOr<uint64_t> steps = impl_->Steps();
+  if (!steps.ok()) return ToPublic(steps.status());
+  return *steps;
+}
+
+Result<std::vector<ShardRange>> ParameterManager::Shard(int param_id) {
+  const absl::StatusOr<std::vector<ShardRange>> ranges = impl_->Shard(param_id);
+  if (!ranges.ok()) return ToPublic(ranges.status());
+  return *ranges;
+}
+
+Status ParameterManager::Leave() { return ToPublic(impl_->Leave()); }
+
+}  // namespace millrace::client

@@ -1,0 +1,92 @@
+// A trainer's task on Kafka: the loop that serves it while its trainer waits.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "job/job_registry.h"
+#include "job/record_sender.h"
+#include "kafka/broker_retry.h"
+#include "kafka/consumer.h"
+#include "kafka/wakeup.h"
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+#include "models/model.h"
+#include "tasks/repeat_timer.h"
+#include "tasks/shared_weights_reader.h"
+#include "tasks/trainer_task.h"
+
+namespace millrace {
+
+// Used by one thread, that of the trainer.
+class TrainerConnection {
+ public:
+  // Publishes the parameters, or compares them with those that the job has, waits for the training
+  // settings (for `timeout_s`, as ServeUntil), and asks the shards. `config` and `stop` outlive the
+  // connection. FailedPrecondition: the job has others; InvalidArgument: its model is not EXTERNAL.
+  static StatusOr<std::unique_ptr<TrainerConnection>> Open(const JobConfig& config,
+                                                           WorkerId trainer,
+                                                           const JobFeatures& features,
+                                                           double timeout_s,
+                                                           const std::atomic<bool>& stop);
+
+  TrainerTask& task() { return *task_; }
+  const JobTraining& training() const { return training_; }
+
+  // Serves the task until `done` (which is asked after each advance), for at most `timeout_s` (0:
+  // without a limit). Cancelled by `stop`; DeadlineExceeded; FailedPrecondition when the job has
+  // ended.
+  Status ServeUntil(const std::function<bool()>& done, double timeout_s);
+  // Asks the shards for the newest values.
+  Status Ask();
+  // What is there, without waiting.
+  Status Serve();
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+
+  TrainerConnection(const JobConfig& config, WorkerId trainer, const JobFeatures& features,
+                    const std::atomic<bool>& stop);
+  Status Agree(double timeout_s);
+  Status WaitForTraining(double timeout_s);
+  Status OpenClients();
+  void TakeRecord(const ConsumedRecord& record);
+  // Returns how many events there were.
+  StatusOr<size_t> PollOnce();
+  Status ReadFromEnd(int32_t partition);
+  Status RunTimers(Time now);
+  Status CheckEnded(Time now);
+  std::string WhatIsAwaited() const;
+
+  const JobConfig& config_;
+  const WorkerId trainer_;
+  JobFeatures features_;
+  JobTraining training_;
+  const std::atomic<bool>& stop_;
+  BrokerRetry broker_retry_;
+  Wakeup wakeup_;
+  std::unique_ptr<JobRegistry> registry_;
+  std::unique_ptr<RecordSender> sender_;
+  std::unique_ptr<PartitionConsumer> ranges_;  // reads nothing
+  std::unique_ptr<PartitionConsumer> weights_;
+  ConsumerHandler handler_;
+  int32_t shared_partition_ = 0;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<TrainerTask> task_;
+  std::unique_ptr<SharedWeightsReader> shared_;
+  RepeatTimer repeat_;
+  Clock clock_ = 0;           // of the last answer
+  std::set<int32_t> behind_;  // partitions of weights, deleted before they were read
+  std::string unusable_;      // why the last record of weights was
+  Time next_registry_read_{};
+  std::vector<OutgoingRecord> out_;
+};
+
+}  // namespace millrace
