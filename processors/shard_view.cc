@@ -31,7 +31,7 @@ ShardView::Effect ShardView::Take(Weights answer, std::shared_ptr<const SharedWe
   const bool better = known && answer.clock() == clock &&
                       ((answer.released() && !released) || (answer.left() && !left) ||
                        (answer.released() && asked_for_embeddings.has_value()) ||
-                       (LacksValues() && HasWeights(answer)));
+                       (LacksValues() && HasWeights(answer)) || HasMoreParameters(answer));
   // A server that says all again may have lost what it was asked for besides.
   asked_for_previous = false;
   asked_for_embeddings.reset();
@@ -82,6 +82,12 @@ bool ShardView::TakeValues(bool is_sequential) {
   values = *found;
   recent.erase(recent.begin(), found);  // of steps that are over
   return true;
+}
+
+// (Somebody else has put one meanwhile: of a sequential job, between steps only.)
+bool ShardView::HasMoreParameters(const Weights& answer) const {
+  return HasWeights(answer) && answer.left() == left &&
+         answer.has_values_size() > message.has_values_size();
 }
 
 bool ShardView::LacksValues() const {

@@ -32,6 +32,8 @@ struct ShardView {
   bool TakeValues(bool is_sequential);
   // Whether the answer has values that have not arrived.
   bool LacksValues() const;
+  // Whether an answer of the same clock has parameters that nobody had put before.
+  bool HasMoreParameters(const Weights& answer) const;
 
   size_t pipeline;
   bool known = false;
