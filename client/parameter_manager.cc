@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "client/quiet.h"
 #include "client/trainer_connection.h"
 #include "job/job_registry.h"
 #include "processors/policy.h"
@@ -113,7 +114,13 @@ class ParameterManager::Impl {
     features_.mutable_spec();
   }
 
-  absl::Status Connect() { return PrepareTopics(config_, std::nullopt, stop_); }
+  absl::Status Connect() {
+    // (A deadline is the broker's: nobody else is waited for.)
+    absl::Status prepared = PrepareTopics(config_, std::nullopt, stop_);
+    if (!absl::IsDeadlineExceeded(prepared)) return prepared;
+    return absl::UnavailableError("no Kafka broker answers at " + settings_.brokers +
+                                  " (Settings::brokers)");
+  }
 
   absl::StatusOr<int> Register(const ParamSpec& spec) {
     if (connection_) {
@@ -339,6 +346,7 @@ ParameterManager::~ParameterManager() = default;
 
 Result<std::unique_ptr<ParameterManager>> ParameterManager::Connect(const Settings& settings) {
   if (const absl::Status valid = CheckSettings(settings); !valid.ok()) return ToPublic(valid);
+  BeQuietByDefault();
   auto impl = std::make_unique<Impl>(settings);
   if (const absl::Status connected = impl->Connect(); !connected.ok()) return ToPublic(connected);
   return std::unique_ptr<ParameterManager>(new ParameterManager(std::move(impl)));

@@ -1,7 +1,6 @@
 #include "job/job_registry.h"
 
 #include <google/protobuf/util/message_differencer.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cctype>
@@ -17,9 +16,12 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_format.h"
+#include "base/line_sink.h"
 #include "base/printable.h"
 #include "job/ensure_topics.h"
 #include "job/kafka_options.h"
+#include "job/warning_line.h"
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
 #include "kafka/known_end.h"
@@ -251,8 +253,9 @@ class KafkaJobRegistry final : public JobRegistry {
     const Status taken = TakeOne(record);
     if (taken.ok() || record.offset <= last_ignored_) return;
     last_ignored_ = record.offset;
-    spdlog::warn("{}, offset {}: record ignored: {}. Another program may write to this topic",
-                 topic_, record.offset, TextOf(taken));
+    WarnInALine(absl::StrFormat(
+        "%s, offset %d: record ignored: %s. Another program may write to this topic", topic_,
+        record.offset, TextOf(taken)));
   }
 
   Status TakeOne(const ConsumedRecord& record) {
@@ -365,9 +368,10 @@ class KafkaJobRegistry final : public JobRegistry {
       const auto now = std::chrono::steady_clock::now();
       if (now < next_report) continue;
       next_report = now + kReportEvery;
-      std::fprintf(
-          stderr, "job %s: waiting for %s (%lld s)\n", job_.c_str(), what.c_str(),
-          static_cast<long long>(std::chrono::duration_cast<seconds>(now - begin).count()));
+      const std::string line =
+          absl::StrFormat("job %s: waiting for %s (%d s)", job_, what,
+                          std::chrono::duration_cast<seconds>(now - begin).count());
+      if (!GiveToLineSink(line)) std::fprintf(stderr, "%s\n", line.c_str());
     }
     return absl::OkStatus();
   }

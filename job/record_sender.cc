@@ -1,12 +1,12 @@
 #include "job/record_sender.h"
 
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "job/kafka_options.h"
+#include "job/warning_line.h"
 #include "kafka/timeouts.h"
 
 namespace millrace {
@@ -64,10 +64,10 @@ Status RecordSender::SendOne(OutgoingRecord record) {
     } else if (absl::IsFailedPrecondition(status) && replaced_ < kMostReplaced) {
       ++replaced_;
       lost_ = true;
-      spdlog::warn(
-          "{}: the Kafka producer failed permanently ({}); a new one was created, and what is "
+      WarnInALine(absl::StrFormat(
+          "%s: the Kafka producer failed permanently (%s); a new one was created, and what is "
           "unanswered is sent again",
-          options_.client_id, TextOf(status));
+          options_.client_id, TextOf(status)));
       MILLRACE_RETURN_IF_ERROR(Connect());
     } else {
       return status;
@@ -87,10 +87,10 @@ bool RecordSender::DeliveryFailed() {
   if (failed_ > 0) {
     backoff_.Failed(now);
     const std::chrono::duration<double> wait = backoff_.wait();
-    spdlog::warn(
-        "{}: {} records were not delivered: {}. What is still needed is sent again; if that fails, "
-        "too, the next attempt is in {:.1f} s",
-        options_.client_id, failed_, why_, wait.count());
+    WarnInALine(absl::StrFormat(
+        "%s: %d records were not delivered: %s. What is still needed is sent again; if that fails, "
+        "too, the next attempt is in %.1f s",
+        options_.client_id, failed_, why_, wait.count()));
   }
   failed_ = 0;
   lost_ = false;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/line_sink.h"
 #include "kafka/brokers_text.h"
 #include "kafka/client_config.h"
 #include "kafka/client_log.h"
@@ -95,8 +96,9 @@ Status LibrdkafkaAdmin::WaitForBroker(const std::function<bool()>& cancelled) {
     }
     if (now >= next_line) {
       const std::chrono::duration<double> waited = now - began;
-      std::fprintf(stderr, "waiting for Kafka at %s for %.0f s ...\n",
-                   BrokersText(kafka_.brokers).c_str(), waited.count());
+      const std::string line = absl::StrFormat("waiting for Kafka at %s for %.0f s ...",
+                                               BrokersText(kafka_.brokers), waited.count());
+      if (!GiveToLineSink(line)) std::fprintf(stderr, "%s\n", line.c_str());
       next_line += kBetweenLines;
     }
     // Some errors come at once (a name that nobody resolves).

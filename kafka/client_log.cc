@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/line_sink.h"
 #include "kafka/connection_trouble.h"
 
 namespace millrace::kafka_internal {
@@ -46,9 +47,11 @@ ClientLog::ClientLog(std::function<void(const std::string&)> print, std::functio
 
 ClientLog& ClientLog::OfProcess() {
   // Never destroyed: librdkafka's threads may outlive main().
-  static auto& log =
-      *new ClientLog([](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); },
-                     [] { return std::chrono::steady_clock::now(); });
+  static auto& log = *new ClientLog(
+      [](const std::string& line) {
+        if (!GiveToLineSink(line)) std::fprintf(stderr, "%s\n", line.c_str());
+      },
+      [] { return std::chrono::steady_clock::now(); });
   return log;
 }
 

@@ -28,7 +28,7 @@ class ClientLog {
   static constexpr int kWarning = 4;  // syslog's level
 
   ClientLog(std::function<void(const std::string& line)> print, std::function<Time()> now);
-  // Prints to stderr; lives as long as the process.
+  // Prints to stderr, or to the process's LineSink; lives as long as the process.
   static ClientLog& OfProcess();
 
   // A log line: syslog level, librdkafka's name of the kind, text.
