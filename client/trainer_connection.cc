@@ -8,6 +8,7 @@
 #include "job/kafka_options.h"
 #include "kafka/timeouts.h"
 #include "tasks/parameter_options.h"
+#include "tasks/setting_bounds.h"
 #include "tasks/task_options.h"
 #include "topics/most_workers.h"
 #include "topics/parameter_layout.h"
@@ -28,6 +29,29 @@ RepeatTimer::Duration RepeatInterval(const JobConfig& config) {
 uint64_t NewAttempt() {
   std::random_device device;
   return ((uint64_t{device()} << 32) ^ device()) >> 20;
+}
+
+// Whether this program knows all that was published.
+template <typename Message>
+Status CheckVersion(const Message& published) {
+  Message known = published;
+  known.DiscardUnknownFields();
+  if (known.ByteSizeLong() == published.ByteSizeLong()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the job was begun by another version of Millrace, which says more of it than this one "
+      "knows: let all of its programs have the same version");
+}
+
+// Anybody may have written to the job's topic.
+Status CheckPublished(const JobFeatures& features, const JobTraining& training) {
+  MILLRACE_RETURN_IF_ERROR(CheckModel(features, training.training()));
+  const std::optional<BoundedSetting> bad = FirstOutOfBounds(training.training());
+  if (!bad && training.shards() >= 1 && training.shards() <= kMostShards) return absl::OkStatus();
+  return absl::DataLossError(
+      "the job topic holds invalid settings: " +
+      (bad ? std::string(bad->field) + ": " + bad->Complaint()
+           : std::to_string(training.shards()) + " shards") +
+      ". Another program may have written them. Start a new job (another --job)");
 }
 
 }  // namespace
@@ -54,8 +78,11 @@ StatusOr<std::unique_ptr<TrainerConnection>> TrainerConnection::Open(
 Status TrainerConnection::Agree(double timeout_s) {
   MILLRACE_ASSIGN_OR_RETURN(registry_, JobRegistry::Create(config_, stop_));
   MILLRACE_RETURN_IF_ERROR(registry_->PublishFeatures(features_));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobFeatures> published, registry_->ReadFeatures());
+  MILLRACE_RETURN_IF_ERROR(CheckVersion(*published));
   MILLRACE_RETURN_IF_ERROR(WaitForTraining(timeout_s));
-  MILLRACE_RETURN_IF_ERROR(CheckModel(features_, training_.training()));
+  MILLRACE_RETURN_IF_ERROR(CheckVersion(training_));
+  MILLRACE_RETURN_IF_ERROR(CheckPublished(features_, training_));
   return PrepareTopics(
       config_, TopicSizesOf(training_.training(), features_.workers(), training_.shards()), stop_);
 }

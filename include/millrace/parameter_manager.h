@@ -130,8 +130,9 @@ class ParameterManager {
   // Where the parameter is. Waits in the beginning.
   Result<std::vector<ShardRange>> Shard(int param_id);
 
-  // No step of this trainer will come; waits until all servers know. Without it other trainers of a
-  // sequential or bounded job wait for this one. What no Step has ended is dropped.
+  // No further step of this trainer will come; waits for the answer to the last one, and until all
+  // servers know. Without it other trainers of a sequential or bounded job wait for this one. What
+  // no Step has ended is dropped.
   Status Leave();
 
  private:
