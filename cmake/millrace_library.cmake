@@ -30,7 +30,7 @@ function(millrace_library name)
   add_library(millrace_${name} STATIC ${LIB_SOURCES})
   add_library(millrace::${name} ALIAS millrace_${name})
   target_link_libraries(millrace_${name}
-    PUBLIC millrace_options ${LIB_PUBLIC}
+    PUBLIC $<BUILD_INTERFACE:millrace_options> ${LIB_PUBLIC}
     PRIVATE ${LIB_PRIVATE})
   # libFuzzer is guided by what it reaches in these libraries, not in tests or generated code.
   if(MILLRACE_FUZZ)

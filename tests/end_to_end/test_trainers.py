@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -24,16 +25,15 @@ class OnABroker(topology.OnABroker):
 
 
 class TrainersInCpp(OnABroker):
-    def job(self, name, training=("--optimizer", "momentum", "--learning-rate", "0.05")):
+    def job(self, name, training=("--optimizer", "momentum", "--learning-rate", "0.05"), trainer=DIGITS_TRAINER):
         """Two shards and two trainers, of which none runs yet."""
         job = topology.Job(self.broker, name, self.path, workers=2, servers=SERVERS,
                            training=["--model", "external", *training])  # fmt: skip
         for name in "worker0", "worker1", "producer":
             del job.commands[name]
-        for trainer in range(2):
-            job.commands[f"trainer{trainer}"] = [
-                DIGITS_TRAINER, self.broker.address, job.name, "2", str(trainer), str(STEPS),
-                self.path / "digits.csv"]  # fmt: skip
+        for number in range(2):
+            job.commands[f"trainer{number}"] = [
+                trainer, self.broker.address, job.name, "2", str(number), str(STEPS), self.path / "digits.csv"]
         self.addCleanup(job.close)
         return job
 
@@ -80,6 +80,31 @@ class TrainersInCpp(OnABroker):
     def test_of_a_bounded_job_learn_whoever_is_killed(self):
         job = self.job("bounded", training=("--consistency", "bounded:20", "--learning-rate", "0.2")).start()
         self.disturb(job)
+        self.assert_has_learnt(job)
+
+    def assert_knows_no_tree(self, folder, pattern):
+        """Of files that were installed, or made from those alone."""
+        found = list(folder.rglob(pattern))
+        self.assertTrue(found)
+        for file in found:
+            self.assertNotIn(str(topology.ROOT), file.read_text(encoding="utf-8", errors="replace"), file)
+
+    def test_of_another_project_train_by_the_installed_library(self):
+        prefix, source, build = (self.path / name for name in ("installed", "project", "project-build"))
+        shutil.copytree(topology.ROOT / "examples" / "digits-trainer", source)
+        for command in (
+            ["cmake", "--install", topology.BUILD, "--component", "library", "--prefix", prefix],
+            ["cmake", "-G", "Unix Makefiles", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
+             "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"],
+            ["cmake", "--build", build],
+        ):  # fmt: skip
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assert_knows_no_tree(prefix, "*.cmake")
+        self.assert_knows_no_tree(build, "*.make")
+        self.assert_knows_no_tree(build, "link.txt")
+        job = self.job("installed", trainer=build / "digits_trainer").start()
+        job.wait_all()
         self.assert_has_learnt(job)
 
 
