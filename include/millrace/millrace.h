@@ -1,0 +1,75 @@
+/* The library for trainers of one's own (millrace/parameter_manager.h, which says what the calls do
+ * and which of them wait) for C, and for languages that call C. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a call returns; those of millrace/status.h. */
+enum MillraceCode {
+  kMillraceOk = 0,
+  kMillraceInvalidArgument = 1, /* also a null pointer, an unknown id, a wrong number of values */
+  kMillraceFailedPrecondition = 2,
+  kMillraceDeadlineExceeded = 3,
+  kMillraceCancelled = 4, /* millrace_stop */
+  kMillraceUnavailable = 5,
+  kMillracePermissionDenied = 6,
+  kMillraceDataLoss = 7,
+  kMillraceInternal = 8
+};
+
+/* Used by one thread at a time. */
+typedef struct MillraceManager MillraceManager;
+
+typedef struct MillraceShardRange {
+  uint32_t shard;
+  int64_t begin;
+  int64_t end;
+} MillraceShardRange;
+
+/* Why the last call of this thread failed, until its next one. */
+const char* millrace_error(void);
+
+/* `kafka`: keys and values of librdkafka by turns, and a null behind them; or null. `timeout_s` 0:
+ * none. On success *manager is to be given to millrace_destroy. */
+int millrace_connect(const char* brokers, const char* job, uint64_t epoch, uint32_t trainers,
+                     uint32_t trainer, double timeout_s, const char* const* kafka,
+                     MillraceManager** manager);
+/* Null is nothing. */
+void millrace_destroy(MillraceManager* manager);
+
+/* Parameters are numbered from 0, in the order in which they are registered. `handler` null or "":
+ * that of ServerApp. */
+int millrace_register(MillraceManager* manager, const char* name, const int64_t* shape,
+                      size_t dimensions, const char* handler, double learning_rate_multiplier,
+                      double decay_multiplier, int* id);
+
+/* `count`: of the values, all of the parameter's. They are copied. */
+int millrace_put(MillraceManager* manager, int id, const float* values, size_t count);
+int millrace_update(MillraceManager* manager, int id, const float* gradient, size_t count);
+/* `version` may be null. */
+int millrace_get(MillraceManager* manager, int id, float* values, size_t count, uint64_t* version);
+int millrace_collect(MillraceManager* manager, int id, float* values, size_t count,
+                     uint64_t* version);
+
+/* `steps` may be null. */
+int millrace_step(MillraceManager* manager, double weight, uint64_t* steps);
+int millrace_steps(MillraceManager* manager, uint64_t* steps);
+/* The first `most` ranges; *count: how many there are. */
+int millrace_shard(MillraceManager* manager, int id, MillraceShardRange* ranges, size_t most,
+                   size_t* count);
+int millrace_leave(MillraceManager* manager);
+
+/* Not 0: ends the call that waits, and every one that would. 0: no longer. Of any thread. */
+void millrace_stop(MillraceManager* manager, int stop);
+
+/* See millrace/log.h. A line ends with a null. `log` null: nobody gets them. */
+void millrace_set_log(void (*log)(const char* line, void* context), void* context);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,152 @@
+// The library as C programs call it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "millrace/millrace.h"
+#include "tests/client/client_fixture.h"
+
+namespace millrace {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+#define EXPECT_OF_C(code, call) EXPECT_EQ(call, code) << millrace_error()
+
+class CCallsTest : public ClientTest {
+ protected:
+  MillraceManager* ConnectInC(double timeout_s = 60) {
+    MillraceManager* manager = nullptr;
+    EXPECT_OF_C(kMillraceOk, millrace_connect(config_.brokers().c_str(), config_.name().c_str(), 1,
+                                              config_.workers(), 0, timeout_s, nullptr, &manager));
+    return manager;
+  }
+};
+
+TEST_F(CCallsTest, TrainAsThoseOfCppDo) {
+  StartServer();
+  MillraceManager* const manager = ConnectInC();
+  const std::array<int64_t, 2> shape{2, 3};
+  int w = -1;
+  int one = -1;
+  EXPECT_OF_C(kMillraceOk, millrace_register(manager, "w", shape.data(), 2, "add", 1, 1, &w));
+  EXPECT_OF_C(kMillraceOk, millrace_register(manager, "one", nullptr, 0, nullptr, 1, 1, &one));
+  EXPECT_EQ(std::pair(w, one), std::pair(0, 1));
+  const std::vector<float> first{1, 2, 3, 4, 5, 6};
+  EXPECT_OF_C(kMillraceOk, millrace_put(manager, w, first.data(), 6));
+  std::vector<float> values(6);
+  uint64_t version = 9;
+  EXPECT_OF_C(kMillraceOk, millrace_get(manager, w, values.data(), 6, &version));
+  EXPECT_EQ(values, first);
+  EXPECT_EQ(version, 0u);
+  EXPECT_OF_C(kMillraceOk, millrace_update(manager, w, first.data(), 6));
+  EXPECT_OF_C(kMillraceOk, millrace_step(manager, 1, nullptr));
+  EXPECT_OF_C(kMillraceOk, millrace_collect(manager, w, values.data(), 6, &version));
+  EXPECT_THAT(values, ElementsAre(2, 4, 6, 8, 10, 12));
+  EXPECT_EQ(version, 1u);
+  uint64_t steps = 0;
+  EXPECT_OF_C(kMillraceOk, millrace_steps(manager, &steps));
+  EXPECT_EQ(steps, 1u);
+  // Of seven numbers, four are on shard 0.
+  std::array<MillraceShardRange, 2> ranges{};
+  size_t count = 0;
+  EXPECT_OF_C(kMillraceOk, millrace_shard(manager, w, nullptr, 0, &count));
+  EXPECT_EQ(count, 2u);
+  EXPECT_OF_C(kMillraceOk, millrace_shard(manager, w, ranges.data(), 2, &count));
+  EXPECT_EQ(ranges[1].shard, 1u);
+  EXPECT_EQ(std::pair(ranges[1].begin, ranges[1].end), std::pair(int64_t{4}, int64_t{6}));
+  EXPECT_OF_C(kMillraceOk, millrace_leave(manager));
+  millrace_destroy(manager);
+  EXPECT_TRUE(server_->Join().ok());
+}
+
+TEST_F(CCallsTest, ReturnACodeAndSayWhatIsWrong) {
+  MillraceManager* manager = nullptr;
+  const std::array<const char*, 2> half{"security.protocol", nullptr};
+  EXPECT_OF_C(kMillraceInvalidArgument,
+              millrace_connect("localhost:1", "job", 1, 1, 0, 1, half.data(), &manager));
+  EXPECT_THAT(millrace_error(), HasSubstr("security.protocol: a key without a value"));
+  const std::array<const char*, 3> bad{"no.such", "1", nullptr};
+  EXPECT_OF_C(kMillraceInvalidArgument,
+              millrace_connect("localhost:1", "job", 1, 1, 0, 1, bad.data(), &manager));
+  EXPECT_THAT(millrace_error(), HasSubstr("no.such"));
+  EXPECT_OF_C(kMillraceUnavailable,
+              millrace_connect("127.0.0.1:1", "job", 1, 1, 0, 0.2, nullptr, &manager));
+  EXPECT_EQ(manager, nullptr);
+  manager = ConnectInC();
+  const int64_t size = 2;
+  int w = -1;
+  EXPECT_OF_C(kMillraceInvalidArgument,
+              millrace_register(manager, "w", &size, 1, "no such", 1, 1, &w));
+  EXPECT_OF_C(kMillraceOk, millrace_register(manager, "w", &size, 1, "add", 1, 1, &w));
+  EXPECT_EQ(std::string(millrace_error()), "");
+  std::vector<float> values{1, std::nanf(""), 3};
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_put(manager, w, values.data(), 3));
+  EXPECT_EQ(std::string(millrace_error()), "the parameter w has 2 values, not 3");
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_put(manager, w, values.data(), 2));
+  EXPECT_THAT(millrace_error(), HasSubstr("w: a NaN"));
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_update(manager, w, values.data(), 1));
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_get(manager, w, values.data(), 3, nullptr));
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_collect(manager, 1, values.data(), 2, nullptr));
+  EXPECT_EQ(std::string(millrace_error()), "there is no parameter 1");
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_get(manager, -1, values.data(), 2, nullptr));
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_get(manager, w, nullptr, 2, nullptr));
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_steps(manager, nullptr));
+  millrace_destroy(manager);
+  millrace_destroy(nullptr);
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_leave(nullptr));
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_step(nullptr, 1, nullptr));
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_put(nullptr, 0, values.data(), 2));
+}
+
+TEST_F(CCallsTest, AreStoppedByAnotherThread) {
+  MillraceManager* const manager = ConnectInC(/*timeout_s=*/0);
+  int w = -1;
+  EXPECT_OF_C(kMillraceOk, millrace_register(manager, "w", nullptr, 0, nullptr, 1, 1, &w));
+  std::thread stops([manager] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    millrace_stop(manager, 1);
+  });
+  uint64_t steps = 0;
+  EXPECT_OF_C(kMillraceCancelled, millrace_steps(manager, &steps));  // there are no servers
+  stops.join();
+  StartServer();
+  millrace_stop(manager, 0);
+  EXPECT_OF_C(kMillraceOk, millrace_steps(manager, &steps));
+  millrace_destroy(manager);
+}
+
+TEST_F(CCallsTest, GiveLinesToWhomAsksForThem) {
+  std::string lines;
+  millrace_set_log(
+      [](const char* line, void* context) { static_cast<std::string*>(context)->append(line); },
+      &lines);
+  MillraceManager* manager = nullptr;
+  EXPECT_OF_C(kMillraceUnavailable,
+              millrace_connect("127.0.0.1:3", "job", 1, 1, 0, 0.5, nullptr, &manager));
+  millrace_set_log(nullptr, nullptr);  // from here on nobody writes to it
+  EXPECT_THAT(lines, HasSubstr("no connection to 127.0.0.1:3"));
+}
+
+// The numbers are those of C++.
+TEST(CCodesTest, AreThoseOfCpp) {
+  EXPECT_EQ(kMillraceInvalidArgument, static_cast<int>(Code::kInvalidArgument));
+  EXPECT_EQ(kMillraceFailedPrecondition, static_cast<int>(Code::kFailedPrecondition));
+  EXPECT_EQ(kMillraceDeadlineExceeded, static_cast<int>(Code::kDeadlineExceeded));
+  EXPECT_EQ(kMillraceCancelled, static_cast<int>(Code::kCancelled));
+  EXPECT_EQ(kMillraceUnavailable, static_cast<int>(Code::kUnavailable));
+  EXPECT_EQ(kMillracePermissionDenied, static_cast<int>(Code::kPermissionDenied));
+  EXPECT_EQ(kMillraceDataLoss, static_cast<int>(Code::kDataLoss));
+  EXPECT_EQ(kMillraceInternal, static_cast<int>(Code::kInternal));
+}
+
+}  // namespace
+}  // namespace millrace
