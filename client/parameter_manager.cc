@@ -291,8 +291,9 @@ class ParameterManager::Impl {
     if (keys_.empty()) return absl::FailedPreconditionError("register a parameter first");
     if (!connection_) {
       MILLRACE_ASSIGN_OR_RETURN(
-          connection_, TrainerConnection::Open(config_, WorkerId(settings_.trainer), features_,
-                                               settings_.timeout_s, stop_));
+          connection_,
+          TrainerConnection::Open(config_, WorkerId(settings_.trainer), features_,
+                                  settings_.timeout_s, stop_, settings_.while_waiting));
     }
     TrainerTask& task = connection_->task();
     MILLRACE_RETURN_IF_ERROR(

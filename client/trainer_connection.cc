@@ -57,19 +57,21 @@ Status CheckPublished(const JobFeatures& features, const JobTraining& training) 
 }  // namespace
 
 TrainerConnection::TrainerConnection(const JobConfig& config, WorkerId trainer,
-                                     const JobFeatures& features, const std::atomic<bool>& stop)
+                                     const JobFeatures& features, const std::atomic<bool>& stop,
+                                     std::function<void()> while_waiting)
     : config_(config),
       trainer_(trainer),
       features_(features),
       stop_(stop),
+      while_waiting_(std::move(while_waiting)),
       broker_retry_(stop, config.broker_timeout_s()),
       repeat_(RepeatInterval(config), std::chrono::steady_clock::now()) {}
 
 StatusOr<std::unique_ptr<TrainerConnection>> TrainerConnection::Open(
     const JobConfig& config, WorkerId trainer, const JobFeatures& features, double timeout_s,
-    const std::atomic<bool>& stop) {
+    const std::atomic<bool>& stop, std::function<void()> while_waiting) {
   std::unique_ptr<TrainerConnection> connection(
-      new TrainerConnection(config, trainer, features, stop));
+      new TrainerConnection(config, trainer, features, stop, std::move(while_waiting)));
   MILLRACE_RETURN_IF_ERROR(connection->Agree(timeout_s));
   MILLRACE_RETURN_IF_ERROR(connection->OpenClients());
   return connection;
@@ -102,7 +104,7 @@ Status TrainerConnection::WaitForTraining(double timeout_s) {
                                          config_.name() + ", epoch " +
                                          std::to_string(config_.epoch()) + ": does ServerApp run?");
     }
-    if (stop_) return absl::CancelledError("stopped");
+    if (ShouldStop()) return absl::CancelledError("stopped");
     wakeup_.WaitFor(kPoll);
   }
 }
@@ -204,12 +206,21 @@ Status TrainerConnection::Ask() {
 
 Status TrainerConnection::Serve() { return PollOnce().status(); }
 
+bool TrainerConnection::ShouldStop() {
+  const auto now = std::chrono::steady_clock::now();
+  if (while_waiting_ && now >= next_while_waiting_) {
+    next_while_waiting_ = now + kPoll;
+    while_waiting_();
+  }
+  return stop_;
+}
+
 Status TrainerConnection::ServeUntil(const std::function<bool()>& done, double timeout_s) {
   const auto begin = std::chrono::steady_clock::now();
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, PollOnce());
     if (done()) return absl::OkStatus();
-    if (stop_) return absl::CancelledError("stopped");
+    if (ShouldStop()) return absl::CancelledError("stopped");
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     if (timeout_s > 0 && waited.count() >= timeout_s) {
       return absl::DeadlineExceededError(WhatIsAwaited());

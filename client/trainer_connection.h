@@ -30,12 +30,11 @@ class TrainerConnection {
  public:
   // Publishes the parameters, or compares them with those that the job has, waits for the training
   // settings (for `timeout_s`, as ServeUntil), and asks the shards. `config` and `stop` outlive the
-  // connection. FailedPrecondition: the job has others; InvalidArgument: its model is not EXTERNAL.
-  static StatusOr<std::unique_ptr<TrainerConnection>> Open(const JobConfig& config,
-                                                           WorkerId trainer,
-                                                           const JobFeatures& features,
-                                                           double timeout_s,
-                                                           const std::atomic<bool>& stop);
+  // connection. `while_waiting` is called several times a second, or empty. FailedPrecondition: the
+  // job has others; InvalidArgument: its model is not EXTERNAL.
+  static StatusOr<std::unique_ptr<TrainerConnection>> Open(
+      const JobConfig& config, WorkerId trainer, const JobFeatures& features, double timeout_s,
+      const std::atomic<bool>& stop, std::function<void()> while_waiting);
 
   TrainerTask& task() { return *task_; }
   const JobTraining& training() const { return training_; }
@@ -53,7 +52,9 @@ class TrainerConnection {
   using Time = std::chrono::steady_clock::time_point;
 
   TrainerConnection(const JobConfig& config, WorkerId trainer, const JobFeatures& features,
-                    const std::atomic<bool>& stop);
+                    const std::atomic<bool>& stop, std::function<void()> while_waiting);
+  // Whether the caller is to stop waiting.
+  bool ShouldStop();
   Status Agree(double timeout_s);
   Status WaitForTraining(double timeout_s);
   Status OpenClients();
@@ -70,6 +71,8 @@ class TrainerConnection {
   JobFeatures features_;
   JobTraining training_;
   const std::atomic<bool>& stop_;
+  const std::function<void()> while_waiting_;
+  Time next_while_waiting_{};
   BrokerRetry broker_retry_;
   Wakeup wakeup_;
   std::unique_ptr<JobRegistry> registry_;

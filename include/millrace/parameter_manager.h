@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,9 @@ struct Settings {
   double timeout_s = 0;
   // True ends the call that waits (kCancelled); it outlives the manager. May be null.
   const std::atomic<bool>* stop = nullptr;
+  // Called several times a second while a call waits, but for a broker; it may set *stop. It must
+  // not call the manager.
+  std::function<void()> while_waiting{};
 };
 
 struct ParamSpec {

@@ -227,6 +227,29 @@ TEST_F(BadCallsTest, AnotherJobOrEpochIsWaitedForAndTheRunningOneNotDisturbed) {
   EXPECT_THAT(ValuesOf(trainer.w), Each(1));
 }
 
+TEST_F(BadCallsTest, WhoIsAskedWhileACallWaitsMayStopIt) {
+  std::atomic<bool> stop = false;
+  int asked = 0;
+  Settings settings = SettingsOf(0);
+  settings.stop = &stop;
+  settings.timeout_s = 0;
+  settings.while_waiting = [&] { stop = ++asked >= 3; };
+  const auto manager = std::move(*ParameterManager::Connect(settings));
+  Param* const w = *manager->Register({.name = "w", .shape = {5}, .handler = "add"});
+  ASSERT_WORKS(manager->Put(*w));
+  EXPECT_FAILS(manager->Steps(), Code::kCancelled, "stopped");  // there are no servers
+  EXPECT_EQ(asked, 3);
+  StartServer();
+  stop = false;
+  asked = -10'000;
+  ASSERT_WORKS(manager->Get(w));
+  EXPECT_TRUE(server_->Stop().ok());
+  asked = 0;
+  ASSERT_WORKS(manager->Step());
+  EXPECT_FAILS(manager->Get(w), Code::kCancelled, "stopped");  // they have stopped
+  EXPECT_EQ(asked, 3);
+}
+
 TEST_F(BadCallsTest, AStopEndsAnyWaitAndTheCallCanBeMadeAgain) {
   NewJob(2, kSequential);
   StartServer();
