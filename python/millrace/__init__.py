@@ -1,4 +1,4 @@
-"""Millrace in Python: predict by exported models, learn in one process, run jobs on Kafka.
+"""Millrace in Python: predict by exported models, learn in one process, run jobs on Kafka, train what you like.
 
 The encoder, the models and the Kafka client are those of the programs. docs/python.md begins here.
 """
@@ -13,12 +13,19 @@ from millrace.topic import send
 if TYPE_CHECKING:
     from millrace.job import Job
     from millrace.online import OnlineClassifier, OnlineRegressor
+    from millrace.parameters import Param, ParameterManager
 
 __version__: str = _native.version
-__all__ = ["Job", "Model", "OnlineClassifier", "OnlineRegressor", "send"]
+__all__ = ["Job", "Model", "OnlineClassifier", "OnlineRegressor", "Param", "ParameterManager", "send"]
 
 # What needs more than NumPy, or is not needed to predict, is imported when it is asked for.
-_LATER = {"Job": "job", "OnlineClassifier": "online", "OnlineRegressor": "online"}
+_LATER = {
+    "Job": "job",
+    "OnlineClassifier": "online",
+    "OnlineRegressor": "online",
+    "Param": "parameters",
+    "ParameterManager": "parameters",
+}
 
 if not TYPE_CHECKING:  # to a type checker the module would have every name
 

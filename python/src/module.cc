@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "python/src/online_session.h"
 #include "python/src/row_reader.h"
 #include "python/src/topic_writer.h"
+#include "python/src/trainer.h"
 #include "topics/figures_codec.h"
 #include "topics/figures_verdict.h"
 
@@ -45,6 +47,30 @@ T Take(StatusOr<T> value, PyObject* not_found = PyExc_RuntimeError) {
 
 void Check(const Status& status) {
   if (!status.ok()) Raise(status);
+}
+
+// What a status of the trainers' library is in Python.
+[[noreturn]] void Raise(const client::Status& status) {
+  using client::Code;
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();  // Ctrl-C, say
+  PyObject* type = PyExc_RuntimeError;
+  const Code code = status.code();
+  if (code == Code::kInvalidArgument || code == Code::kDataLoss) type = PyExc_ValueError;
+  if (code == Code::kUnavailable) type = PyExc_ConnectionError;
+  if (code == Code::kDeadlineExceeded) type = PyExc_TimeoutError;
+  if (code == Code::kPermissionDenied) type = PyExc_PermissionError;
+  PyErr_SetString(type, status.message().c_str());
+  throw nb::python_error();
+}
+
+void Check(const client::Status& status) {
+  if (!status.ok()) Raise(status);
+}
+
+template <typename T>
+T Take(client::Result<T> value) {
+  Check(value.status());
+  return std::move(*value);
 }
 
 // A float32 array of rows, which owns the floats.
@@ -303,6 +329,105 @@ void FinishSending(TopicWriter& writer) {
   Check(status);
 }
 
+bool IsInterrupted() {
+  const nb::gil_scoped_acquire with_lock;
+  return PyErr_CheckSignals() != 0;
+}
+
+Trainer* OpenTrainer(const std::string& brokers, const std::string& job, uint64_t epoch,
+                     uint32_t trainers, uint32_t trainer,
+                     std::vector<std::pair<std::string, std::string>> settings, double timeout_s) {
+  std::optional<client::Result<std::unique_ptr<Trainer>>> opened;
+  {
+    const nb::gil_scoped_release without_lock;
+    opened = Trainer::Open({.brokers = brokers,
+                            .job = job,
+                            .epoch = epoch,
+                            .trainers = trainers,
+                            .trainer = trainer,
+                            .kafka = std::move(settings),
+                            .timeout_s = timeout_s},
+                           IsInterrupted);
+  }
+  return Take(*std::move(opened)).release();
+}
+
+// What `call` returns, made without the interpreter's lock.
+template <typename Call>
+auto WithoutLock(Trainer& trainer, const Call& call) {
+  const nb::gil_scoped_release without_lock;
+  return trainer.Do(call);
+}
+
+// The parameter, and the arrays of its data and gradient, which are the library's own memory.
+nb::tuple RegisterParam(nb::handle_t<Trainer> self, const std::string& name,
+                        const std::vector<int64_t>& shape, const std::string& handler,
+                        double learning_rate_multiplier, double decay_multiplier) {
+  auto& trainer = nb::cast<Trainer&>(self);
+  client::Param* const param = Take(WithoutLock(trainer, [&](client::ParameterManager& manager) {
+    return manager.Register({.name = name,
+                             .shape = shape,
+                             .handler = handler,
+                             .learning_rate_multiplier = learning_rate_multiplier,
+                             .decay_multiplier = decay_multiplier});
+  }));
+  const std::vector<size_t> extents(shape.begin(), shape.end());
+  const auto array = [&](std::span<float> floats) {
+    return nb::cast(
+        nb::ndarray<nb::numpy, float>(floats.data(), extents.size(), extents.data(), self));
+  };
+  const nb::capsule handle(param);
+  return nb::make_tuple(param->id(), handle, array(param->data()), array(param->grad()));
+}
+
+client::Param* ParamOf(const nb::capsule& handle) {
+  return static_cast<client::Param*>(handle.data());
+}
+
+void PutParam(Trainer& trainer, const nb::capsule& param) {
+  const client::Param& values = *ParamOf(param);
+  Check(WithoutLock(trainer, [&](auto& manager) { return manager.Put(values); }));
+}
+
+void UpdateParam(Trainer& trainer, const nb::capsule& param) {
+  const client::Param& values = *ParamOf(param);
+  Check(WithoutLock(trainer, [&](auto& manager) { return manager.Update(values); }));
+}
+
+uint64_t GetParam(Trainer& trainer, const nb::capsule& param) {
+  client::Param* const values = ParamOf(param);
+  Check(WithoutLock(trainer, [&](auto& manager) { return manager.Get(values); }));
+  return values->version();
+}
+
+uint64_t CollectParam(Trainer& trainer, const nb::capsule& param) {
+  client::Param* const values = ParamOf(param);
+  Check(WithoutLock(trainer, [&](auto& manager) { return manager.Collect(values); }));
+  return values->version();
+}
+
+uint64_t MakeStep(Trainer& trainer, double weight) {
+  return Take(WithoutLock(trainer, [&](auto& manager) { return manager.Step(weight); }));
+}
+
+uint64_t CountSteps(Trainer& trainer) {
+  return Take(WithoutLock(trainer, [](auto& manager) { return manager.Steps(); }));
+}
+
+nb::list ShardsOf(Trainer& trainer, int param) {
+  nb::list ranges;
+  const std::vector<client::ShardRange> found =
+      Take(WithoutLock(trainer, [&](auto& manager) { return manager.Shard(param); }));
+  for (const client::ShardRange& range : found) {
+    ranges.append(nb::make_tuple(range.shard, range.begin, range.end));
+  }
+  return ranges;
+}
+
+void LeaveJob(Trainer& trainer) {
+  Check(WithoutLock(trainer, [](auto& manager) { return manager.Leave(); }));
+}
+
 // The cell that a value is, None for the empty one: by which labels are told apart.
 std::string CellText(nb::handle value) {
   std::string text;
@@ -340,6 +465,17 @@ NB_MODULE(_native, module) {
       .def("__getstate__", &millrace::StateOf)
       .def("__setstate__", &millrace::SetState)
       .def("save", &millrace::Save);
+  nb::class_<millrace::Trainer>(module, "Trainer")
+      .def_static("open", &millrace::OpenTrainer)
+      .def("register", &millrace::RegisterParam)
+      .def("put", &millrace::PutParam)
+      .def("get", &millrace::GetParam)
+      .def("update", &millrace::UpdateParam)
+      .def("step", &millrace::MakeStep)
+      .def("collect", &millrace::CollectParam)
+      .def("steps", &millrace::CountSteps)
+      .def("shard", &millrace::ShardsOf)
+      .def("leave", &millrace::LeaveJob);
   nb::class_<millrace::TopicWriter>(module, "TopicWriter")
       .def_static("open", &millrace::OpenWriter)
       .def("send", &millrace::SendRow)

@@ -75,10 +75,12 @@ class Types(unittest.TestCase):
 
     def test_a_caller_who_mistypes_a_name_or_a_type_is_told(self):
         right = ("millrace.OnlineClassifier(first_rows=3)", "millrace.Model.load('m').columns",
-                 "millrace.send([], 'topic')", "millrace.Job('j', columns={}, topic='t').wait(1.5)")  # fmt: skip
+                 "millrace.send([], 'topic')", "millrace.Job('j', columns={}, topic='t').wait(1.5)",
+                 "millrace.ParameterManager('j').register('w', (2, 3)).data.shape")  # fmt: skip
         wrong = ("millrace.OnlineLearner()", "millrace.OnlineClassifier(first_rows='3')",
                  "millrace.OnlineRegressor().learn()", "millrace.Model.load(3)", "millrace.send([], 3)",
-                 "millrace.Job('j', columns={}, topic='t').wait('1.5')")  # fmt: skip
+                 "millrace.Job('j', columns={}, topic='t').wait('1.5')",
+                 "millrace.ParameterManager('j').register(3)")  # fmt: skip
         self.assertEqual(mypy("-c", "\n".join(["import millrace", *right])), "")
         said = mypy("-c", "\n".join(["import millrace", *wrong]))
         lines = [line.split(":")[1] for line in said.splitlines() if ": error: " in line]

@@ -56,7 +56,8 @@ MAY_USE = {
     "include/millrace": [],
     "client": ["base", "include/millrace", "job", "kafka", "messages", "models", "processors",
                "tasks", "topics"],
-    "python": ["base", "exports", "features", "kafka", "messages", "models", "topics"],
+    "python": ["base", "client", "exports", "features", "include/millrace", "kafka", "messages",
+               "models", "topics"],
 }
 MAY_USE["apps"] = sorted(MAY_USE)
 HEADERS_ALONE = ["include/millrace"]  # folders without a library

@@ -3,14 +3,17 @@
 import contextlib
 import doctest
 import functools
+import gc
 import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 import types
 import unittest
 
@@ -20,6 +23,7 @@ import pandas
 import millrace
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import test_trainers  # noqa: E402
 import topology  # noqa: E402
 
 EXAMPLE = topology.ROOT / "python" / "examples" / "frame_to_stream.py"
@@ -101,6 +105,94 @@ class OnABroker(topology.OnABroker):
         self.assertEqual(job.figures().loc["progressive", "rows"], 500)
         errors = model.predict(frame) - frame["y"]
         self.assertLess(errors.std(), frame["y"].std() / 4)
+
+
+class Trainers(test_trainers.OnABroker):
+    trainer = [sys.executable, topology.ROOT / "python" / "examples" / "digits_trainer.py"]
+
+    def test_whose_processes_and_servers_are_killed_end_in_the_bytes_of_an_undisturbed_run(self):
+        self.assert_ends_in_the_same_bytes_whoever_is_killed()
+
+    def server_of(self, name, trainers=1):
+        """A job of trainers that are in this process, and its server."""
+        job = topology.Job(self.broker, name, self.path, workers=trainers, training=["--model", "external"])
+        for other in "worker0", "worker1", "producer":
+            del job.commands[other]
+        self.addCleanup(job.close)
+        return job.start()
+
+    def manager(self, job, **options):
+        return millrace.ParameterManager(job.name, brokers=self.broker.address, timeout=60, **options)
+
+    def test_in_this_process_share_the_librarys_memory(self):
+        job = self.server_of("shared")
+        manager = self.manager(job)
+        w, one = manager.register("w", (2, 3), "add"), manager.register("one", handler="assign")
+        self.assertEqual((w.data.shape, one.data.shape, w.data.dtype), ((2, 3), (), numpy.float32))
+        manager.put(w, [[1, 2, 3], [4, 5, 6]])
+        one.data[...] = 7
+        manager.put(one)
+        self.assertEqual(manager.steps(), 0)
+        read = manager.get(w)
+        self.assertIs(read, w.data)
+        w.grad[...] = 1
+        w.grad += 1
+        manager.update(w)
+        manager.update(one, 9)
+        self.assertEqual(manager.step(), 1)
+        self.assertEqual(manager.collect(w).tolist(), [[3, 4, 5], [6, 7, 8]])
+        self.assertEqual((float(manager.get(one)), one.version), (9, 1))
+        self.assertEqual(manager.shard(w), [(0, 0, 6)])
+        manager.leave()
+        with self.assertRaisesRegex(RuntimeError, "has left the job"):
+            manager.get(w)
+        array = w.data
+        del manager, w, one, read
+        gc.collect()
+        self.assertEqual(array[1, 2], 8, "an array outlives its manager")
+        job.wait_all()
+
+    def test_that_are_wrong_are_exceptions(self):
+        job = self.server_of("wrong")
+        manager = self.manager(job)
+        w = manager.register("w", 3)
+        for values in 1.0, [1, 2], [[1, 2, 3]]:
+            with self.assertRaisesRegex(ValueError, r"w has the shape \(3,\), not"):
+                manager.put(w, values)
+        with self.assertRaisesRegex(ValueError, "w: a NaN"):
+            manager.put(w, [1, float("nan"), 3])
+        with self.assertRaisesRegex(ValueError, "no handler addd"):
+            manager.register("v", 3, "addd")
+        with self.assertRaisesRegex(AttributeError, r"w|write param.grad\[...\]"):
+            w.grad = numpy.ones(3)
+        with self.assertRaisesRegex(RuntimeError, "no trainer has put it"):
+            manager.get(w)
+        other = self.manager(job)
+        with self.assertRaisesRegex(RuntimeError, r"shape\[0\]: 3 -> 4"):
+            other.put(other.register("w", 4), numpy.ones(4))
+            other.steps()
+        with self.assertRaisesRegex(ValueError, "no parameter of this manager"):
+            other.put(w)
+        with self.assertRaisesRegex(ConnectionError, "127.0.0.1:1"):
+            millrace.ParameterManager("none", brokers="127.0.0.1:1", timeout=0.3)
+        with self.assertRaisesRegex(TimeoutError, "does ServerApp run"):
+            alone = millrace.ParameterManager("alone", brokers=self.broker.address, timeout=0.3)
+            alone.register("w")
+            alone.steps()
+
+    def test_that_wait_are_ended_by_ctrl_c(self):
+        for waits in ('millrace.ParameterManager("none", brokers="127.0.0.1:1")',
+                      f'm = millrace.ParameterManager("alone", brokers="{self.broker.address}"); m.register("w"); '
+                      'm.steps()'):  # fmt: skip
+            process = subprocess.Popen(
+                [sys.executable, "-c", f"import millrace\nprint('waits', flush=True)\n{waits}"],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+            self.addCleanup(process.kill)
+            process.stdout.readline()
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=topology.PATIENCE)[1]
+            self.assertIn("KeyboardInterrupt", said)
 
 
 if __name__ == "__main__":

@@ -17,15 +17,15 @@ STEPS = 1500
 
 
 class OnABroker(topology.OnABroker):
+    trainer = [DIGITS_TRAINER]
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         subprocess.run([sys.executable, topology.ROOT / "datasets" / "digits.py", "--out", cls.path],
                        check=True, stdout=subprocess.DEVNULL)  # fmt: skip
 
-
-class TrainersInCpp(OnABroker):
-    def job(self, name, training=("--optimizer", "momentum", "--learning-rate", "0.05"), trainer=DIGITS_TRAINER):
+    def job(self, name, training=("--optimizer", "momentum", "--learning-rate", "0.05"), trainer=None):
         """Two shards and two trainers, of which none runs yet."""
         job = topology.Job(self.broker, name, self.path, workers=2, servers=SERVERS,
                            training=["--model", "external", *training])  # fmt: skip
@@ -33,7 +33,8 @@ class TrainersInCpp(OnABroker):
             del job.commands[name]
         for number in range(2):
             job.commands[f"trainer{number}"] = [
-                trainer, self.broker.address, job.name, "2", str(number), str(STEPS), self.path / "digits.csv"]
+                *(trainer or self.trainer), self.broker.address, job.name, "2", str(number), str(STEPS),
+                self.path / "digits.csv"]  # fmt: skip
         self.addCleanup(job.close)
         return job
 
@@ -69,13 +70,18 @@ class TrainersInCpp(OnABroker):
         self.assertLess(sum(right[:10]), 160, "it knows nothing at first")
         self.assertGreater(sum(right[-100:]), 3_100, "it has learnt the digits")
 
-    def test_whose_processes_and_servers_are_killed_end_in_the_bytes_of_an_undisturbed_run(self):
+    def assert_ends_in_the_same_bytes_whoever_is_killed(self):
         calm = self.job("calm").start()
         calm.wait_all()
         killed = self.job("killed").start()
         self.disturb(killed)
         self.assertEqual(killed.weights.read_bytes(), calm.weights.read_bytes())
         self.assert_has_learnt(calm)
+
+
+class TrainersInCpp(OnABroker):
+    def test_whose_processes_and_servers_are_killed_end_in_the_bytes_of_an_undisturbed_run(self):
+        self.assert_ends_in_the_same_bytes_whoever_is_killed()
 
     def test_of_a_bounded_job_learn_whoever_is_killed(self):
         job = self.job("bounded", training=("--consistency", "bounded:20", "--learning-rate", "0.2")).start()
@@ -103,7 +109,7 @@ class TrainersInCpp(OnABroker):
         self.assert_knows_no_tree(prefix, "*.cmake")
         self.assert_knows_no_tree(build, "*.make")
         self.assert_knows_no_tree(build, "link.txt")
-        job = self.job("installed", trainer=build / "digits_trainer").start()
+        job = self.job("installed", trainer=[build / "digits_trainer"]).start()
         job.wait_all()
         self.assert_has_learnt(job)
 

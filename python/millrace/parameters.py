@@ -1,0 +1,128 @@
+"""Parameters of a trainer of one's own, on Millrace's servers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy
+import numpy.typing
+
+from millrace import _native
+
+Array = numpy.typing.NDArray[numpy.float32]
+
+
+class Param:
+    """A parameter and its gradient. Both arrays are the library's own memory: write into them."""
+
+    __slots__ = ("_handle", "data", "grad", "id", "name", "version")
+
+    def __init__(self, name: str, registered: tuple[int, Any, Array, Array]) -> None:
+        self.name = name
+        self.id, self._handle, self.data, self.grad = registered
+        # Of data: the steps that this trainer had made when it was read.
+        self.version = 0
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # param.grad += x is read, added to and set again; another array would not be seen.
+        if name in ("data", "grad") and getattr(self, name, value) is not value:
+            raise AttributeError(f"param.{name} stays the same array: write param.{name}[...] = x")
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        return f"<millrace.Param {self.name} {self.data.shape}>"
+
+
+class ParameterManager:
+    """A trainer of a job, whose parameters are on the servers: ServerApp --model external.
+
+    Register each parameter, in the same order in all trainers; put first values; then, until steps() says
+    that it is enough: get (or collect) what the step needs, update what it changes, step; in the end leave.
+    docs/parameter-manager.md says what each call does, and which of them wait.
+
+    job: its name. trainers: how many there are (ServerApp --workers); trainer: which one this is, from 0.
+    epoch: ServerApp --job-epoch. settings: librdkafka's, such as {"security.protocol": "SSL"}.
+    timeout: seconds that a call may wait; 0: as long as it takes. It may be made again.
+
+    Raises ValueError for what cannot be right (shapes, numbers that are none), ConnectionError when no
+    broker answers, TimeoutError, and RuntimeError for what cannot be now or in this job. Ctrl-C ends waits.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        *,
+        brokers: str = "localhost:9092",
+        trainer: int = 0,
+        trainers: int = 1,
+        epoch: int = 1,
+        settings: Mapping[str, str] | None = None,
+        timeout: float = 0.0,
+    ) -> None:
+        pairs = [(str(name), str(value)) for name, value in (settings or {}).items()]
+        self._trainer = _native.Trainer.open(brokers, job, epoch, trainers, trainer, pairs, timeout)
+        self._params: list[Param] = []
+
+    def __iter__(self) -> Iterator[Param]:
+        """The registered parameters."""
+        return iter(self._params)
+
+    def register(
+        self,
+        name: str,
+        shape: int | Sequence[int] = (),
+        handler: str = "",
+        *,
+        learning_rate_multiplier: float = 1.0,
+        decay_multiplier: float = 1.0,
+    ) -> Param:
+        """handler: sgd, momentum, adagrad, adam, ftrl, add or assign; "": the optimizer of ServerApp."""
+        extents = [shape] if isinstance(shape, int) else [int(extent) for extent in shape]
+        param = Param(name, self._trainer.register(name, extents, handler, learning_rate_multiplier, decay_multiplier))
+        self._params.append(param)
+        return param
+
+    def put(self, param: Param, values: numpy.typing.ArrayLike | None = None) -> None:
+        """data, or these values, become the parameter's, if nobody has put it before."""
+        if values is not None:
+            param.data[...] = _shaped(param, values)
+        self._trainer.put(param._handle)
+
+    def get(self, param: Param) -> Array:
+        """Reads the values that the next step is made of into data, which it returns."""
+        param.version = self._trainer.get(param._handle)
+        return param.data
+
+    def update(self, param: Param, gradient: numpy.typing.ArrayLike | None = None) -> None:
+        """Adds grad, or this gradient, to the open step."""
+        if gradient is not None:
+            param.grad[...] = _shaped(param, gradient)
+        self._trainer.update(param._handle)
+
+    def step(self, weight: float = 1.0) -> int:
+        """Ends the open step, whose sums weigh so much, and sends it; how many steps were made."""
+        return self._trainer.step(weight)
+
+    def collect(self, param: Param) -> Array:
+        """Waits for the answer to the last step, and reads as get does."""
+        param.version = self._trainer.collect(param._handle)
+        return param.data
+
+    def steps(self) -> int:
+        """How many steps this trainer has made, in this process and those before."""
+        return self._trainer.steps()
+
+    def shard(self, param: Param) -> list[tuple[int, int, int]]:
+        """Which numbers of the parameter are on which shard: (shard, begin, end)."""
+        return self._trainer.shard(param.id)
+
+    def leave(self) -> None:
+        """No further step of this trainer will come; waits until all servers know."""
+        self._trainer.leave()
+
+
+def _shaped(param: Param, values: numpy.typing.ArrayLike) -> numpy.typing.NDArray[Any]:
+    array = numpy.asarray(values)
+    # (NumPy would repeat what is smaller.)
+    if array.shape != param.data.shape:
+        raise ValueError(f"the parameter {param.name} has the shape {param.data.shape}, not {array.shape}")
+    return array
