@@ -36,11 +36,38 @@ bool IsThere(const std::string& folder) {
   return fs::exists(folder, ignored);
 }
 
+constexpr char kRemoved[] = ".removed";
+
+// A store without some of its files cannot be opened. So it loses its name first: who is killed
+// meanwhile leaves it whole, or one that nobody opens.
 Status RemoveFolder(const std::string& folder) {
+  const std::string removed = folder + kRemoved;
   std::error_code error;
-  fs::remove_all(folder, error);
+  fs::remove_all(removed, error);
+  if (!error && fs::exists(folder, error)) fs::rename(folder, removed, error);
+  if (!error) fs::remove_all(removed, error);
   if (!error) return absl::OkStatus();
   return absl::UnavailableError("cannot remove " + folder + ": " + error.message());
+}
+
+// What stands beside `folder` under its name and `suffix`, and perhaps more.
+std::vector<fs::path> ListNamedAs(const fs::path& folder, const std::string& suffix) {
+  const std::string prefix = folder.filename().string() + suffix;
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder.parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().filename().string().starts_with(prefix)) found.push_back(entry->path());
+  }
+  return found;
+}
+
+// Removes what RemoveFolder has left of `folder`, `folder`.2 .., since its process was killed.
+void RemoveLeftOvers(const fs::path& folder) {
+  std::error_code ignored;
+  for (const fs::path& path : ListNamedAs(folder, ".")) {
+    if (path.extension() == kRemoved) fs::remove_all(path, ignored);
+  }
 }
 
 // Before a store is removed or moved. That another process has it open is no error of ours.
@@ -74,14 +101,9 @@ std::string Numbered(const std::string& folder, unsigned number) {
 std::vector<std::string> ListExistingFolders(const std::string& folder) {
   std::vector<unsigned> numbers;
   if (IsThere(folder)) numbers.push_back(1);
-  const fs::path path(folder);
-  const std::string prefix = path.filename().string() + ".";
-  std::error_code error;
-  for (fs::directory_iterator entry(path.parent_path(), error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (!name.starts_with(prefix)) continue;
-    const std::string number = name.substr(prefix.size());
+  for (const fs::path& path : ListNamedAs(folder, ".")) {
+    const std::string number =
+        path.filename().string().substr(fs::path(folder).filename().string().size() + 1);
     const bool is_number =
         !number.empty() && number.size() < 7 &&
         std::ranges::all_of(number, [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -179,6 +201,8 @@ StatusOr<bool> HasReplica(const std::string& replica) {
 
 StatusOr<ShardCopy> OpenShardStore(const JobConfig& config, ShardId shard, const FetchCopy& fetch) {
   const std::string own = ShardFolder(config, shard);
+  RemoveLeftOvers(own);
+  RemoveLeftOvers(ReplicaFolder(config, shard));
   MILLRACE_ASSIGN_OR_RETURN(ShardCopy copy, OpenFurthest(config, own, shard));
   if (copy.store != nullptr && copy.source == ShardCopy::Source::kDisk) return copy;
   if (copy.store != nullptr) {  // of who died before anything whole was in it
@@ -216,6 +240,7 @@ Status RemoveShardStore(const ShardCopy& copy) {
 }
 
 Status RemoveShardStores(const JobConfig& config, ShardId shard) {
+  RemoveLeftOvers(ShardFolder(config, shard));
   for (const std::string& folder : ListExistingFolders(ShardFolder(config, shard))) {
     MILLRACE_RETURN_IF_ERROR(CheckClosed(folder));
     MILLRACE_RETURN_IF_ERROR(RemoveFolder(folder));
@@ -252,16 +277,8 @@ std::string FrozenReplicaFolder(const JobConfig& config, ShardId shard, uint64_t
 void RemoveFrozenReplicas(const JobConfig& config, ShardId shard) {
   const fs::path replica(ReplicaFolder(config, shard));
   MILLRACE_CHECK(WhereIsOpen(replica.string()) == OpenIn::kThisProcess);
-  std::vector<fs::path> left;
-  std::error_code error;
-  for (fs::directory_iterator entry(replica.parent_path(), error), end; !error && entry != end;
-       entry.increment(error)) {
-    const bool is_one =
-        entry->path().filename().string().starts_with(replica.filename().string() + "-frozen-");
-    if (is_one) left.push_back(entry->path());
-  }
   std::error_code ignored;
-  for (const fs::path& folder : left) fs::remove_all(folder, ignored);
+  for (const fs::path& folder : ListNamedAs(replica, "-frozen-")) fs::remove_all(folder, ignored);
 }
 
 }  // namespace millrace

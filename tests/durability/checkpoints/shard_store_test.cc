@@ -1,9 +1,14 @@
 #include "durability/checkpoints/shard_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
@@ -44,6 +49,10 @@ class ShardStoreTest : public testing::Test {
     ShardCopy copy = Open();
     copy.store.reset();
     ASSERT_TRUE(RemoveShardStore(copy).ok());
+  }
+  static size_t FilesIn(const std::filesystem::path& folder) {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder),
+                                             std::filesystem::directory_iterator()));
   }
   static Offset OffsetOf(const ShardCopy& copy) { return *ReadParametersOffset(*copy.store); }
 
@@ -185,6 +194,37 @@ TEST_F(ShardStoreTest, AllStoresOfAShardThatIsHostedElsewhereAreRemovedAndNothin
   EXPECT_TRUE(IsThere("job-shard-1-replica"));
   EXPECT_TRUE(IsThere("job-shard-10"));
   EXPECT_EQ(RemoveShardStores(config_, 1), absl::OkStatus()) << "there is none";
+}
+
+// The store of who died before anything whole was in it is removed when it is opened again; a
+// store without some of its files could not be opened.
+TEST_F(ShardStoreTest, WhoIsKilledWhileItRemovesAStoreLeavesItWholeOrNotThere) {
+  constexpr size_t kFiles = 3000;
+  constexpr int kTurns = 30;  // and until one was killed that had begun
+  const std::filesystem::path store = Path("job-shard-1");
+  int begun = 0;
+  for (int turn = 0; turn < kTurns || begun == 0; ++turn) {
+    std::filesystem::create_directories(store);
+    for (size_t i = 0; i < kFiles; ++i) std::ofstream(store / (std::to_string(i) + ".log"));
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) _exit(RemoveShardStores(config_, 1).ok() ? 0 : 1);
+    std::this_thread::sleep_for(std::chrono::microseconds(300 * turn));
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    if (std::filesystem::exists(store)) {
+      ASSERT_EQ(FilesIn(store), kFiles);
+    } else {
+      ++begun;
+    }
+  }
+  std::filesystem::create_directories(Path("job-shard-1-replica.removed"));
+  std::filesystem::create_directories(Path("job-shard-10.removed"));
+  std::filesystem::remove_all(store);
+  Open();
+  EXPECT_FALSE(IsThere("job-shard-1.removed"));
+  EXPECT_FALSE(IsThere("job-shard-1-replica.removed"));
+  EXPECT_TRUE(IsThere("job-shard-10.removed"));  // another shard's
 }
 
 TEST_F(ShardStoreTest, FrozenReplicasOfAReplicaThatIsNotOpenHereAreNotRemoved) {
