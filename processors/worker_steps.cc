@@ -38,20 +38,14 @@ void WorkerTrainingProcessor::SendStep(WorkerOutput& output) {
   update.set_weight_sum(step.weight);
   if (options_.pipeline > 1) update.set_rows_begin(next_.rows_end);
   update.set_rows_end(batch_.rows_end);
-  UpdatesInFlight::Update sent{next_, AfterBatch(next_, batch_)};
-  for (ShardId shard = 0; shard < options_.shards; ++shard) {
-    update.set_new_rows(shard == 0 ? step.rows : 0);
-    steps_->Cut(step, RangeOf(shard), update);
-    StatusOr<std::string> body = SerializeMessage(message, options_.most_message_bytes);
-    if (!body.ok()) {
-      failed_ = body.status();
-      return;
-    }
-    sent.messages.push_back(
-        {shard, std::make_shared<const std::string>(*std::move(body)), message.number()});
-  }
-  output.messages.insert(output.messages.end(), sent.messages.begin(), sent.messages.end());
-  in_flight_.Add(std::move(sent));
+  SendParts(
+      message.number(),
+      [&](ShardId shard) {
+        update.set_new_rows(shard == 0 ? step.rows : 0);
+        steps_->Cut(step, RangeOf(shard), update);
+        return SerializeMessage(message, options_.most_message_bytes);
+      },
+      output);
 }
 
 }  // namespace millrace

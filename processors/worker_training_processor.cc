@@ -370,19 +370,29 @@ void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
   }
   const Gradient common = NewUpdate(result);
   encoder_.Begin(result, trainer_.gradient(), rows_, learnt);
+  SendParts(
+      common.number(),
+      [&](ShardId shard) {
+        Gradient message = common;
+        Gradient::Update& update = *message.mutable_update();
+        if (shard == 0) AddBatchFigures(options_, next_, batch_, result, update);
+        if (has_rows) update.mutable_wanted()->Assign(next[shard].begin(), next[shard].end());
+        return encoder_.EncodePart(shard, message);
+      },
+      output);
+}
+
+void WorkerTrainingProcessor::SendParts(
+    uint64_t number, const std::function<StatusOr<std::string>(ShardId shard)>& encode,
+    WorkerOutput& output) {
   UpdatesInFlight::Update sent{next_, AfterBatch(next_, batch_)};
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
-    Gradient message = common;
-    Gradient::Update& update = *message.mutable_update();
-    if (shard == 0) AddBatchFigures(options_, next_, batch_, result, update);
-    if (has_rows) update.mutable_wanted()->Assign(next[shard].begin(), next[shard].end());
-    StatusOr<std::string> body = encoder_.EncodePart(shard, message);
+    StatusOr<std::string> body = encode(shard);
     if (!body.ok()) {
       failed_ = body.status();
       return;
     }
-    sent.messages.push_back(
-        {shard, std::make_shared<const std::string>(*std::move(body)), message.number()});
+    sent.messages.push_back({shard, std::make_shared<const std::string>(*std::move(body)), number});
   }
   output.messages.insert(output.messages.end(), sent.messages.begin(), sent.messages.end());
   in_flight_.Add(std::move(sent));

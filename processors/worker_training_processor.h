@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -174,6 +175,9 @@ class WorkerTrainingProcessor {
   void SendStep(WorkerOutput& output);
   // The update of next_, with batch_.
   void SendUpdate(WorkerOutput& output);
+  // The parts of an update of next_, as `encode` makes them; `number` is that of their messages.
+  void SendParts(uint64_t number, const std::function<StatusOr<std::string>(ShardId shard)>& encode,
+                 WorkerOutput& output);
   // The update without the shards' parts of it.
   Gradient NewUpdate(const BatchTrainer::Result& result);
   void AssembleWeights();
