@@ -94,8 +94,8 @@ void PlannedShards::RemoveStoresOfOthers() const {
 }
 
 StatusOr<bool> PlannedShards::AreStill(const std::vector<ShardId>& shards) {
-  MILLRACE_RETURN_IF_ERROR(plan_->Poll().status());
-  return Now() == shards;
+  MILLRACE_ASSIGN_OR_RETURN(const bool has_changed, plan_->Poll());
+  return !has_changed || Now() == shards;
 }
 
 StatusOr<bool> PlannedShards::AreStillAtTheEnd(const std::vector<ShardId>& shards) {
