@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "base/random_number.h"
 #include "job/kafka_options.h"
 #include "kafka/timeouts.h"
 #include "tasks/parameter_options.h"
@@ -23,12 +24,6 @@ constexpr std::chrono::seconds kRegistryEvery(3);
 RepeatTimer::Duration RepeatInterval(const JobConfig& config) {
   const std::chrono::duration<double> least(config.worker().repeat_interval_s());
   return std::chrono::duration_cast<RepeatTimer::Duration>(least);
-}
-
-// Names this attempt, so that chunks of two instances of a trainer are never joined.
-uint64_t NewAttempt() {
-  std::random_device device;
-  return ((uint64_t{device()} << 32) ^ device()) >> 20;
 }
 
 // Whether this program knows all that was published.
@@ -121,8 +116,8 @@ Status TrainerConnection::OpenClients() {
   MILLRACE_ASSIGN_OR_RETURN(ranges_, PartitionConsumer::Create(kafka, {}, topic, nullptr));
   model_ = MakeModel(features_, training_.training());
   const WorkerOptions worker = MakeWorkerOptions(features_, training_, trainer_);
-  task_ =
-      std::make_unique<TrainerTask>(worker, *model_, *LayOutParameters(features_), NewAttempt());
+  task_ = std::make_unique<TrainerTask>(worker, *model_, *LayOutParameters(features_),
+                                        RandomNumber() >> 20);
   shared_ = std::make_unique<SharedWeightsReader>(WeightsShapeFrom(worker, *model_));
   shared_partition_ =
       SharedWeightsPartition(MostWorkers(training_.training(), features_.workers()));

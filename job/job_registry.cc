@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "base/line_sink.h"
 #include "base/printable.h"
+#include "base/random_number.h"
 #include "job/ensure_topics.h"
 #include "job/kafka_options.h"
 #include "job/warning_line.h"
@@ -138,8 +139,7 @@ class KafkaJobRegistry final : public JobRegistry {
   StatusOr<uint64_t> Generation() override {
     if (!generation_) MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!generation_) {
-      std::random_device random;
-      const uint64_t number = (uint64_t{random()} << 32) | random();
+      const uint64_t number = RandomNumber();
       MILLRACE_ASSIGN_OR_RETURN(
           const Offset end,
           PublishAs(std::string(kGenerationKey) + ":" + std::to_string(number), ""));

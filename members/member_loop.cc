@@ -6,7 +6,6 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error_marks.h"
 #include "base/printable.h"
+#include "base/random_number.h"
 #include "base/stall_watch.h"
 #include "collective/all_gather.h"
 #include "collective/ordered_all_reduce.h"
@@ -91,12 +91,11 @@ class MemberLoop {
  private:
   static MemberTask::Setup SetupOf(const JobConfig& config, const JobFeatures& features,
                                    const JobTraining& training, const Model& model) {
-    std::random_device random;
     MemberTask::Setup setup;
     setup.server = MakeServerOptions(features, training, ShardId(0));
     setup.shape = RowShapeFrom(features);
     setup.model = &model;
-    setup.attempt = ((uint64_t{random()} << 32) | random()) >> 20;
+    setup.attempt = RandomNumber() >> 20;
     const bool evaluates = config.worker().has_evaluation_log();
     setup.worker = [&features, &training, evaluates](WorkerId worker) {
       WorkerOptions options = MakeWorkerOptions(features, training, worker);

@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <random>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "base/random_number.h"
 #include "messages/nodes.grpc.pb.h"
 
 namespace millrace {
@@ -35,8 +35,7 @@ class GrpcMemberNode final : public MemberNode {
  public:
   GrpcMemberNode(const MemberNodeOptions& options, const std::atomic<bool>& stop)
       : options_(options), stop_(stop) {
-    std::random_device random;
-    instance_ = std::to_string(uint64_t{random()} << 32 | random());
+    instance_ = std::to_string(RandomNumber());
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
     stub_ = nodes::Nodes::NewStub(

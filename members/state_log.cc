@@ -3,10 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <random>
 #include <string>
 #include <utility>
 
+#include "base/random_number.h"
 #include "durability/checkpoints/parameters_tail.h"
 #include "kafka/timeouts.h"
 #include "tasks/checkpoint.h"
@@ -57,8 +57,7 @@ Status StateLog::Read(const JobConfig& config, const std::atomic<bool>& stop) {
   }
   MILLRACE_ASSIGN_OR_RETURN(const Offset read, ReadParametersOffset(copy_));
   if (read > 0) return absl::OkStatus();
-  std::random_device random;
-  return ProposeIncarnation(copy_, (uint64_t{random()} << 32) | random());
+  return ProposeIncarnation(copy_, RandomNumber());
 }
 
 void StateLog::Begin(Checkpoint checkpoint, uint64_t progress, Time now) {

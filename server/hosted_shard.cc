@@ -2,12 +2,12 @@
 
 #include <spdlog/spdlog.h>
 
-#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/check.h"
+#include "base/random_number.h"
 #include "durability/checkpoints/parameters_tail.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_reader.h"
@@ -130,8 +130,7 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
 Status HostedShard::NumberIncarnation() {
   MILLRACE_ASSIGN_OR_RETURN(const Offset read, ReadParametersOffset(*copy_.store));
   if (read > 0) return absl::OkStatus();
-  std::random_device random;
-  return ProposeIncarnation(*copy_.store, (uint64_t{random()} << 32) | random());
+  return ProposeIncarnation(*copy_.store, RandomNumber());
 }
 
 void HostedShard::Count(const CheckpointAssembler::Part& part) {

@@ -8,13 +8,13 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/random_number.h"
 #include "job/evaluation_log.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
@@ -274,7 +274,7 @@ class WorkerLoop {
                               std::chrono::steady_clock::now())};
     hosted.joined = joined;
     // Names this attempt, so that chunks of two instances of a worker are never joined.
-    hosted.task = std::make_unique<WorkerTask>(options, shape_, *model_, random_() >> 20);
+    hosted.task = std::make_unique<WorkerTask>(options, shape_, *model_, RandomNumber() >> 20);
     hosted.feed.emplace(*hosted.task);
     return hosted;
   }
@@ -561,8 +561,6 @@ class WorkerLoop {
   const std::string input_topic_;
   const std::string weights_topic_;
   const int32_t shared_partition_;  // of weights
-  std::random_device random_device_;
-  std::mt19937_64 random_{(uint64_t{random_device_()} << 32) ^ random_device_()};
 
   Wakeup wakeup_;
   std::unique_ptr<OrderedByteMap> store_;  // buffer schedule only
