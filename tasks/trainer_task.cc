@@ -1,10 +1,8 @@
 #include "tasks/trainer_task.h"
 
-#include <string>
 #include <utility>
 
-#include "base/big_endian.h"
-#include "topics/frame.h"
+#include "tasks/update_frames.h"
 #include "topics/partitioning.h"
 
 namespace millrace {
@@ -50,13 +48,7 @@ void TrainerTask::Repeat(std::vector<OutgoingRecord>& out) {
 }
 
 void TrainerTask::Send(std::vector<OutgoingRecord>& out) {
-  for (const WorkerMessage& message : output_.messages) {
-    for (std::string& frame :
-         MakeFrames(*message.body, next_message_id_++, options_.max_frame_bytes)) {
-      out.push_back({Topic::kGradients, static_cast<int32_t>(message.shard),
-                     EncodeBigEndian32(options_.worker), std::move(frame)});
-    }
-  }
+  AppendFrames(output_.messages, options_, next_message_id_, out);
   output_.Clear();
 }
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "processors/policy.h"
 #include "processors/sliding_buffer_batches.h"
+#include "tasks/update_frames.h"
 #include "topics/batch_wait.h"
 #include "topics/dead_letter.h"
 #include "topics/message_codec.h"
@@ -236,13 +237,7 @@ void WorkerTask::Repeat(std::vector<OutgoingRecord>& out) {
 }
 
 void WorkerTask::Send(WorkerOutput& output, std::vector<OutgoingRecord>& out) {
-  for (WorkerMessage& message : output.messages) {
-    for (std::string& frame :
-         MakeFrames(*message.body, next_message_id_++, options_.max_frame_bytes)) {
-      out.push_back({Topic::kGradients, static_cast<int32_t>(message.shard),
-                     EncodeBigEndian32(options_.worker), std::move(frame)});
-    }
-  }
+  AppendFrames(output.messages, options_, next_message_id_, out);
   std::move(output.evaluations.begin(), output.evaluations.end(), std::back_inserter(evaluations_));
   output.Clear();
 }
