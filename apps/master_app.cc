@@ -39,6 +39,7 @@
 #include "master/master_loop.h"
 #include "master/row_leases.h"
 #include "master/status_text.h"
+#include "tasks/parameter_options.h"
 #include "topics/control_codec.h"
 
 namespace millrace {
@@ -209,7 +210,7 @@ Status CheckStrategy(const JobConfig& config, const MasterFlags& flags) {
 
 // Its trainers are programs of one's own, which may be started here as well.
 Status CheckExternal(const JobConfig& config, const MasterFlags& flags) {
-  if (config.training().model() != Training::EXTERNAL) return absl::OkStatus();
+  if (!IsExternal(config.training())) return absl::OkStatus();
   const auto wrong = [](const std::string& what) {
     return absl::InvalidArgumentError("--model external: " + what);
   };

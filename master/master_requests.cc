@@ -97,18 +97,22 @@ Status NoLeases(const JobConfig& config, const std::atomic<bool>& stop) {
       "number cannot be changed. Start a new job (another --job) with --sharding dynamic"));
 }
 
+// `too_late`: what that it has ended means.
+Status CheckRuns(const std::string& name, const JobProcesses& job, const std::string& too_late) {
+  if (job.state.phase() == MasterState::ACTIVE) return absl::OkStatus();
+  if (job.state.phase() == MasterState::ENDED) {
+    return absl::FailedPreconditionError(absl::StrCat(name, " has ended: ", too_late));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(name, " does not run, so nothing has changed: start MasterApp first"));
+}
+
 // Whether there is something to be changed.
 StatusOr<bool> CheckResize(const JobConfig& config, const JobProcesses& job, uint32_t workers,
                            const std::atomic<bool>& stop) {
   const std::string name = absl::StrCat("the job ", config.name());
-  if (job.state.phase() == MasterState::ENDED) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, " has ended: the number of its workers cannot be changed any more"));
-  }
-  if (job.state.phase() != MasterState::ACTIVE) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, " does not run, so nothing has changed: start MasterApp first"));
-  }
+  MILLRACE_RETURN_IF_ERROR(
+      CheckRuns(name, job, "the number of its workers cannot be changed any more"));
   if (!job.leases) return NoLeases(config, stop);
   if (workers > job.leases->most_workers) {
     return absl::InvalidArgumentError(absl::StrCat("--workers ", workers, ": ", name,
@@ -133,14 +137,7 @@ StatusOr<bool> CheckResize(const JobConfig& config, const JobProcesses& job, uin
 StatusOr<ProcessState> CheckMove(const JobConfig& config, const JobProcesses& job, uint32_t shard,
                                  const std::string& to) {
   const std::string name = absl::StrCat("the job ", config.name());
-  if (job.state.phase() == MasterState::ENDED) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, " has ended: its shards cannot be moved any more"));
-  }
-  if (job.state.phase() != MasterState::ACTIVE) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, " does not run, so nothing has changed: start MasterApp first"));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckRuns(name, job, "its shards cannot be moved any more"));
   const auto& groups = job.state.plan().groups();
   const auto group =
       std::ranges::find_if(groups, [](const ProcessGroup& g) { return g.shards() > 0; });
