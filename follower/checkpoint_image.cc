@@ -108,7 +108,7 @@ Status CheckpointImage::TakeState(const std::string& bytes) {
   MILLRACE_RETURN_IF_ERROR(CheckStateFits(state, options_));
   for (const Status& checked :
        {CheckStateTimes(state),
-        CheckMoments(state.moments(), options_.numeric_columns, options_.classes),
+        CheckMoments(state.moments(), options_.numeric_columns, options_.classes, options_.workers),
         CheckSums(state.progressive(), options_.classes),
         CheckSums(state.window(), options_.classes)}) {
     if (!checked.ok()) return absl::DataLossError(checked.message());

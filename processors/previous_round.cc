@@ -49,7 +49,8 @@ void PreviousRound::Save(ShardState& state) const {
 
 Status PreviousRound::Load(const ShardState& state, const GradientShape& shape) {
   const ShardState::PreviousRound& saved = state.previous_round();
-  MILLRACE_RETURN_IF_ERROR(CheckMoments(saved.moments(), shape.numeric_columns, shape.classes));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckMoments(saved.moments(), shape.numeric_columns, shape.classes, shape.workers));
   MILLRACE_RETURN_IF_ERROR(
       CheckEmbeddings(saved.embeddings(), shape.row_width, shape.shard, shape.shards));
   moments_ = Moments(shape.numeric_columns);

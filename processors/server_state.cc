@@ -118,7 +118,7 @@ Status ServerProcessor::LoadState(const ShardState& state) {
 
 Status ServerProcessor::CheckState(const ShardState& state) const {
   MILLRACE_RETURN_IF_ERROR(
-      CheckMoments(state.moments(), options_.numeric_columns, options_.classes));
+      CheckMoments(state.moments(), options_.numeric_columns, options_.classes, options_.workers));
   if (!FromProto(state.moments()).IsValid())
     return BadState("its moments are not those of any rows");
   MILLRACE_RETURN_IF_ERROR(CheckSums(state.progressive(), options_.classes));
@@ -139,8 +139,7 @@ Status ServerProcessor::CheckState(const ShardState& state) const {
   if (state.snapshot_open() && state.snapshot() <= state.snapshot_cancelled()) {
     return BadState("its snapshot is under way, though it was cancelled");
   }
-  if (state.workers() > options_.workers || state.workers_ordered() > options_.workers ||
-      state.moments().workers() > options_.workers) {
+  if (state.workers() > options_.workers || state.workers_ordered() > options_.workers) {
     return BadState("it has more workers than the job may have");
   }
   return absl::OkStatus();

@@ -197,7 +197,14 @@ Status CheckSums(const EvaluationSumsMessage& message, size_t classes) {
   return absl::OkStatus();
 }
 
-Status CheckMoments(const MomentsMessage& message, size_t columns, size_t classes) {
+Status CheckResize(uint64_t number, uint32_t workers, uint32_t most_workers) {
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("a change of the workers:", number, kMostResize));
+  if (number > 0 && workers == 0) return BadFigures("a change to no workers");
+  return CheckAtMost("workers:", workers, most_workers);
+}
+
+Status CheckMoments(const MomentsMessage& message, size_t columns, size_t classes,
+                    uint32_t most_workers) {
   const auto size = static_cast<int>(columns);
   if ((message.count_size() > 0 && message.count_size() != size) ||
       message.mean_size() != message.count_size() || message.m2_size() != message.count_size()) {
@@ -208,7 +215,7 @@ Status CheckMoments(const MomentsMessage& message, size_t columns, size_t classe
     return BadFigures("rows of " + std::to_string(message.class_rows_size()) +
                       " classes, but the job has " + std::to_string(classes));
   }
-  return CheckAtMost("workers:", message.workers(), kMostWorkers);
+  return CheckResize(message.resize(), message.workers(), most_workers);
 }
 
 Status CheckFigures(const Figures& message) {

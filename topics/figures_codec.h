@@ -7,6 +7,7 @@
 #include "messages/records.pb.h"
 #include "models/evaluation.h"
 #include "models/moments.h"
+#include "topics/topics.h"
 
 namespace millrace {
 
@@ -30,10 +31,16 @@ inline constexpr size_t kMostClassesTold = 1000;
 // and have the confusion matrix if so many of its cells at most are not 0.
 inline constexpr size_t kMostCellsTold = 2500;
 
+// Changes of a job's number of workers.
+inline constexpr uint64_t kMostResize = uint64_t{1} << 40;
+
 // Checks of received messages; InvalidArgument with the reason.
 Status CheckSums(const EvaluationSumsMessage& message, size_t classes);
-// (Columns may be left out.)
-Status CheckMoments(const MomentsMessage& message, size_t columns, size_t classes);
+// (Columns may be left out.) A job has `most_workers` at most.
+Status CheckMoments(const MomentsMessage& message, size_t columns, size_t classes,
+                    uint32_t most_workers = kMostWorkers);
+// A change of a job's number of workers, number 0: there was none.
+Status CheckResize(uint64_t number, uint32_t workers, uint32_t most_workers);
 // Figures may be any numbers, but what they tell of bins and classes must be in bounds.
 Status CheckFigures(const Figures& message);
 

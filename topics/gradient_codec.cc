@@ -21,13 +21,6 @@ bool IsRequest(const Gradient& message) {
          message.has_cut_here() || message.has_resize();
 }
 
-// What it orders, or tells of.
-Status CheckResize(uint64_t number, uint32_t workers, const GradientShape& shape) {
-  MILLRACE_RETURN_IF_ERROR(CheckAtMost("a change of the workers:", number, kMostResize));
-  if (number > 0 && workers == 0) return BadGradient("a change to no workers");
-  return CheckAtMost("workers:", workers, shape.workers);
-}
-
 Status CheckLeave(const Gradient::Leave& leave, const GradientShape& shape) {
   // It may stand far behind what shard 0 has said.
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("snapshot", leave.mark().snapshot(), kMostSnapshot));
@@ -133,9 +126,10 @@ Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientSh
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows of the tail:", update.tail().rows(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckSums(update.progressive(), shape.classes));
   MILLRACE_RETURN_IF_ERROR(CheckSums(update.tail(), shape.classes));
-  MILLRACE_RETURN_IF_ERROR(CheckMoments(update.moments(), shape.numeric_columns, shape.classes));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckMoments(update.moments(), shape.numeric_columns, shape.classes, shape.workers));
   MILLRACE_RETURN_IF_ERROR(CheckWanted(update.wanted(), shape));
-  MILLRACE_RETURN_IF_ERROR(CheckResize(update.resize(), update.workers(), shape));
+  MILLRACE_RETURN_IF_ERROR(CheckResize(update.resize(), update.workers(), shape.workers));
   return CheckUpdatedRows(update, shape);
 }
 
@@ -156,7 +150,8 @@ Status CheckRestore(const Gradient::Restore& restore, const GradientShape& shape
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("sent row", sent, kMostRow));
   }
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", restore.least_clock(), kMostClock / 2));
-  MILLRACE_RETURN_IF_ERROR(CheckMoments(restore.moments(), shape.numeric_columns, shape.classes));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckMoments(restore.moments(), shape.numeric_columns, shape.classes, shape.workers));
   if (!restore.has_slice()) return absl::OkStatus();
   MILLRACE_RETURN_IF_ERROR(CheckSlice(restore.slice(), shape.range));
   if (static_cast<size_t>(restore.slice().dense_size()) != shape.range.size()) {
@@ -185,7 +180,7 @@ Status CheckGradient(const Gradient& message, const GradientShape& shape) {
       return CheckAtMost("snapshot", message.cut_here().snapshot(), kMostCancelled);
     case Gradient::kResize:
       if (message.resize().number() == 0) return BadGradient("a change without a number");
-      return CheckResize(message.resize().number(), message.resize().workers(), shape);
+      return CheckResize(message.resize().number(), message.resize().workers(), shape.workers);
     case Gradient::KIND_NOT_SET:
       break;
   }

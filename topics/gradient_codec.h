@@ -27,8 +27,6 @@ inline constexpr uint64_t kMostSnapshot = uint64_t{1} << 56;
 // So that ids after a cancelled one, which ascend one by one, never come to kMostSnapshot.
 inline constexpr uint64_t kMostCancelled = kMostSnapshot - (uint64_t{1} << 54);
 inline constexpr uint64_t kMostRequest = uint64_t{1} << 55;
-// Changes of a job's number of workers.
-inline constexpr uint64_t kMostResize = uint64_t{1} << 40;
 
 // The messages that a shard accepts: of this job, to this shard, of this shape.
 struct GradientShape {

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "topics/figures_codec.h"
 #include "topics/message_codec.h"
 #include "topics/topics.h"
 

@@ -93,7 +93,8 @@ Status CheckDense(const Slice& slice, const MomentsMessage* moments, ShardId sha
   }
   const MomentsMessage none;
   if (moments == nullptr) moments = &none;
-  MILLRACE_RETURN_IF_ERROR(CheckMoments(*moments, shape.numeric_columns, shape.classes));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckMoments(*moments, shape.numeric_columns, shape.classes, shape.workers));
   if (static_cast<size_t>(moments->count_size()) == shape.numeric_columns) return absl::OkStatus();
   return BadWeights("moments of " + std::to_string(moments->count_size()) +
                     " columns, but the job has " + std::to_string(shape.numeric_columns) +

@@ -35,32 +35,46 @@ TEST(CodecMomentsTest, AnyMomentsComeBackAsTheyWere) {
     MomentsMessage message;
     message.add_count(99);  // of an older use
     ToProto(moments, message);
-    ASSERT_TRUE(CheckMoments(message, moments.columns(), 2).ok());
+    ASSERT_TRUE(CheckMoments(message, moments.columns(), 2, 4).ok());
     ASSERT_EQ(FromProto(message), moments);
   }
 }
 
 TEST(CodecMomentsTest, ChecksTheNumberOfColumnsOfEachPart) {
   MomentsMessage message;
-  EXPECT_TRUE(CheckMoments(message, 2, 2).ok()) << "no moments at all are fine";
+  EXPECT_TRUE(CheckMoments(message, 2, 2, 4).ok()) << "no moments at all are fine";
   EXPECT_FALSE(HasMoments(message));
   message.set_target_count(1);
   EXPECT_TRUE(HasMoments(message));
-  EXPECT_TRUE(CheckMoments(message, 2, 0).ok()) << "of a target alone";
+  EXPECT_TRUE(CheckMoments(message, 2, 0, 4).ok()) << "of a target alone";
   ToProto(Moments(2), message);
-  EXPECT_TRUE(CheckMoments(message, 2, 2).ok());
-  EXPECT_FALSE(CheckMoments(message, 1, 2).ok());
-  EXPECT_FALSE(CheckMoments(message, 3, 2).ok());
-  EXPECT_FALSE(CheckMoments(message, 0, 2).ok());
+  EXPECT_TRUE(CheckMoments(message, 2, 2, 4).ok());
+  EXPECT_FALSE(CheckMoments(message, 1, 2, 4).ok());
+  EXPECT_FALSE(CheckMoments(message, 3, 2, 4).ok());
+  EXPECT_FALSE(CheckMoments(message, 0, 2, 4).ok());
   MomentsMessage damaged = message;
   damaged.add_mean(1);
-  EXPECT_FALSE(CheckMoments(damaged, 2, 2).ok());
+  EXPECT_FALSE(CheckMoments(damaged, 2, 2, 4).ok());
   damaged = message;
   damaged.mutable_m2()->RemoveLast();
-  EXPECT_FALSE(CheckMoments(damaged, 2, 2).ok());
+  EXPECT_FALSE(CheckMoments(damaged, 2, 2, 4).ok());
   damaged.Clear();
   damaged.add_mean(1);
-  EXPECT_FALSE(CheckMoments(damaged, 1, 2).ok());
+  EXPECT_FALSE(CheckMoments(damaged, 1, 2, 4).ok());
+}
+
+TEST(CodecMomentsTest, RefusesAChangeOfTheWorkersThatNoUpdateMayRepeat) {
+  const auto is_taken = [](uint64_t resize, uint32_t workers) {
+    MomentsMessage message;
+    message.set_resize(resize);
+    message.set_workers(workers);
+    return CheckMoments(message, 2, 2, 4).ok();
+  };
+  EXPECT_TRUE(is_taken(0, 0)) << "as at the job's beginning";
+  EXPECT_TRUE(is_taken(kMostResize, 4));
+  EXPECT_FALSE(is_taken(kMostResize + 1, 4));
+  EXPECT_FALSE(is_taken(1, 0)) << "to no workers";
+  EXPECT_FALSE(is_taken(1, 5)) << "to more than the job may have";
 }
 
 EvaluationSums RandomSums(std::mt19937_64& random, uint32_t classes) {
