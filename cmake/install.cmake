@@ -1,8 +1,7 @@
 # cmake --install BUILD --component library --prefix PREFIX
 #
 # installs the library for others' trainers, for find_package(Millrace). Its parts are static: those of the
-# programs, whose code is not position-independent, so nothing is compiled twice, and no program depends on
-# where the library lies. What they are made of are packages of Debian, which MillraceConfig.cmake finds again.
+# programs, so nothing is compiled twice, and no program depends on where the library lies. What they are made of are packages of Debian, which MillraceConfig.cmake finds again.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)

@@ -32,6 +32,11 @@ function(millrace_library name)
   target_link_libraries(millrace_${name}
     PUBLIC $<BUILD_INTERFACE:millrace_options> ${LIB_PUBLIC}
     PRIVATE ${LIB_PRIVATE})
+  # The same objects for programs, for the module of the Python package, and for others' shared libraries
+  # that link the installed one. No function of the same name elsewhere is to replace one of ours, so calls
+  # within a file are as direct as in a program.
+  set_target_properties(millrace_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(millrace_${name} PRIVATE -fno-semantic-interposition)
   # libFuzzer is guided by what it reaches in these libraries, not in tests or generated code.
   if(MILLRACE_FUZZ)
     target_compile_options(millrace_${name} PRIVATE -fsanitize=fuzzer-no-link)

@@ -186,7 +186,7 @@ std::string RandomRecord(std::mt19937& random, const MasterProcessor& master) {
 
 TEST(MasterProcessor, IsAfterEachRecordWhatIsRestoredFromThePlan) {
   std::map<int, int> phases;
-  for (uint32_t seed = 0; seed < 30; ++seed) {
+  for (uint32_t seed = 0; seed < 15; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     MasterProcessor master(kEpoch);
