@@ -36,7 +36,8 @@ struct Settings {
 struct ParamSpec {
   std::string name;
   std::vector<int64_t> shape{};  // row-major; empty: a single number
-  // sgd, momentum, adagrad, adam, ftrl, assign or add; empty: the optimizer of ServerApp.
+  // sgd, momentum, adagrad, adam, ftrl, assign or add; empty: the optimizer of ServerApp. With a
+  // dot in its name: one of the server's own (millrace/server.h).
   std::string handler{};
   double learning_rate_multiplier = 1;
   double decay_multiplier = 1;  // of ServerApp --l2
