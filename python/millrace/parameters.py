@@ -50,7 +50,8 @@ class ParameterManager:
     docs/parameter-manager.md says what each call does, and which of them wait.
 
     job: its name. trainers: how many there are (ServerApp --workers); trainer: which one this is, from 0.
-    epoch: ServerApp --job-epoch. master: MasterApp --master-address, for barrier and members. settings: librdkafka's, such as {"security.protocol": "SSL"}.
+    epoch: ServerApp --job-epoch. master: MasterApp --master-address, for barrier and members.
+    settings: librdkafka's, such as {"security.protocol": "SSL"}.
     timeout: seconds that a call may wait; 0: as long as it takes. It may be made again.
 
     Raises ValueError for what cannot be right (shapes, numbers that are none), ConnectionError when no

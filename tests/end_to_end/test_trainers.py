@@ -27,7 +27,7 @@ class OnABroker(topology.OnABroker):
                        check=True, stdout=subprocess.DEVNULL)  # fmt: skip
 
     def job(self, name, training=("--optimizer", "momentum", "--learning-rate", "0.05"), trainer=None,
-            servers=SERVERS):  # fmt: skip
+            servers=SERVERS, steps=STEPS):  # fmt: skip
         """Two trainers and some servers, of which none runs yet."""
         job = topology.Job(self.broker, name, self.path, workers=2, servers=servers,
                            training=["--model", "external", *training])  # fmt: skip
@@ -35,7 +35,7 @@ class OnABroker(topology.OnABroker):
             del job.commands[name]
         for number in range(2):
             job.commands[f"trainer{number}"] = [
-                *(trainer or self.trainer), self.broker.address, job.name, "2", str(number), str(STEPS),
+                *(trainer or self.trainer), self.broker.address, job.name, "2", str(number), str(steps),
                 self.path / "digits.csv"]  # fmt: skip
         self.addCleanup(job.close)
         return job
@@ -147,6 +147,20 @@ class ServersOfOnesOwn(OnABroker):
             other = self.serve_own(self.job(f"own-shards{number}", servers=servers)).start()
             other.wait_all()
             self.assertEqual(other.weights.read_bytes(), calm.weights.read_bytes(), servers)
+
+    def test_go_on_from_a_snapshot_with_more_shards(self):
+        steps = 1797  # after so many the trainers begin with the first row again
+        training = ("--learning-rate", "0.05")
+        snapshots = self.path / "own-snapshots"
+        whole = self.serve_own(self.job("own-whole", training, steps=2 * steps)).start()
+        half = self.serve_own(self.job("own-half", (*training, "--snapshot-dir", snapshots), steps=steps)).start()
+        half.wait_all()
+        rest = self.job("own-rest", (*training, "--from-snapshot", snapshots / "own-half-end", "--new-stream"),
+                        servers={"server": [0, 1], "server1": [2]}, steps=steps)  # fmt: skip
+        self.serve_own(rest).start()
+        rest.wait_all()
+        whole.wait_all()
+        self.assertEqual(rest.weights.read_bytes(), whole.weights.read_bytes())
 
     def test_that_have_not_the_handler_say_which_they_have_and_the_trainers_know(self):
         job = self.serve_own(self.job("own-other"), topology.PROGRAMS / "ServerApp")
