@@ -21,6 +21,7 @@ struct MillraceManager {
   std::atomic<bool> stop = false;
   std::unique_ptr<ParameterManager> manager;
   std::vector<Param*> params;
+  std::vector<millrace::client::Member> members;  // of the last millrace_members
 };
 
 namespace {
@@ -73,8 +74,8 @@ int Read(MillraceManager* manager, int id, float* values, size_t count, uint64_t
 const char* millrace_error() { return LastError().c_str(); }
 
 int millrace_connect(const char* brokers, const char* job, uint64_t epoch, uint32_t trainers,
-                     uint32_t trainer, double timeout_s, const char* const* kafka,
-                     MillraceManager** manager) {
+                     uint32_t trainer, double timeout_s, const char* master,
+                     const char* const* kafka, MillraceManager** manager) {
   if (brokers == nullptr || job == nullptr || manager == nullptr) {
     return Return(Wrong("a null pointer"));
   }
@@ -84,6 +85,7 @@ int millrace_connect(const char* brokers, const char* job, uint64_t epoch, uint3
                                       .epoch = epoch,
                                       .trainers = trainers,
                                       .trainer = trainer,
+                                      .master = master != nullptr ? master : "",
                                       .timeout_s = timeout_s,
                                       .stop = &made->stop};
   for (; kafka != nullptr && kafka[0] != nullptr; kafka += 2) {
@@ -170,6 +172,28 @@ int millrace_shard(MillraceManager* manager, int id, MillraceShardRange* ranges,
 int millrace_leave(MillraceManager* manager) {
   if (manager == nullptr) return Return(Wrong("a null pointer"));
   return Return(manager->manager->Leave());
+}
+
+int millrace_barrier(MillraceManager* manager, const char* name, uint32_t trainers) {
+  if (manager == nullptr || name == nullptr) return Return(Wrong("a null pointer"));
+  return Return(manager->manager->Barrier(name, trainers));
+}
+
+int millrace_members(MillraceManager* manager, MillraceMember* members, size_t most,
+                     size_t* count) {
+  if (manager == nullptr || (members == nullptr && most > 0) || count == nullptr) {
+    return Return(Wrong("a null pointer"));
+  }
+  auto found = manager->manager->Members();
+  if (!found.ok()) return Return(found.status());
+  manager->members = std::move(*found);
+  *count = manager->members.size();
+  for (size_t i = 0; i < std::min(most, *count); ++i) {
+    const millrace::client::Member& member = manager->members[i];
+    members[i] = {member.role.c_str(), member.rank, member.instance.c_str(), member.address.c_str(),
+                  static_cast<int>(member.state)};
+  }
+  return Return({});
 }
 
 void millrace_stop(MillraceManager* manager, int stop) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "client/job_nodes.h"
 #include "client/quiet.h"
 #include "client/trainer_connection.h"
 #include "job/job_registry.h"
@@ -259,8 +260,19 @@ class ParameterManager::Impl {
     MILLRACE_RETURN_IF_ERROR(Begin());
     steps().Leave();
     open_ = {};
-    return connection_->ServeUntil([this] { return connection_->task().left(); },
-                                   settings_.timeout_s);
+    MILLRACE_RETURN_IF_ERROR(connection_->ServeUntil([this] { return connection_->task().left(); },
+                                                     settings_.timeout_s));
+    if (nodes_) nodes_->Leave();
+    return absl::OkStatus();
+  }
+
+  absl::Status Barrier(const std::string& name, uint32_t trainers) {
+    MILLRACE_RETURN_IF_ERROR(AskForNodes());
+    return nodes_->Barrier(name, trainers > 0 ? trainers : settings_.trainers);
+  }
+  absl::StatusOr<std::vector<Member>> Members() {
+    MILLRACE_RETURN_IF_ERROR(AskForNodes());
+    return nodes_->Members();
   }
 
  private:
@@ -268,6 +280,24 @@ class ParameterManager::Impl {
   bool IsSequential() const {
     return connection_->training().training().consistency().model() ==
            Training::Consistency::SEQUENTIAL;
+  }
+
+  absl::Status AskForNodes() {
+    if (settings_.master.empty()) {
+      return absl::FailedPreconditionError(
+          "Barrier and Members ask MasterApp, and no master is given: start MasterApp with "
+          "--master-address HOST:PORT, and give that as Settings::master");
+    }
+    if (nodes_) return absl::OkStatus();
+    nodes_ = std::make_unique<JobNodes>(
+        JobNodesOptions{.master = settings_.master,
+                        .address = "trainer-" + std::to_string(settings_.trainer),
+                        .timeout_s = settings_.timeout_s,
+                        .should_stop = [this] {
+                          if (settings_.while_waiting) settings_.while_waiting();
+                          return stop_.load();
+                        }});
+    return absl::OkStatus();
   }
 
   // After a leave no values come.
@@ -336,6 +366,7 @@ class ParameterManager::Impl {
   JobFeatures features_;
   std::vector<KeyRange> keys_;
   std::unique_ptr<TrainerConnection> connection_;
+  std::unique_ptr<JobNodes> nodes_;
   bool has_begun_ = false;
   Clock next_ = 0;  // of the open step
   Clock read_ = 0;  // the clock at which values were last read
@@ -406,6 +437,16 @@ Result<std::vector<ShardRange>> ParameterManager::Shard(int param_id) {
   const absl::StatusOr<std::vector<ShardRange>> ranges = impl_->Shard(param_id);
   if (!ranges.ok()) return ToPublic(ranges.status());
   return *ranges;
+}
+
+Status ParameterManager::Barrier(const std::string& name, uint32_t trainers) {
+  return ToPublic(impl_->Barrier(name, trainers));
+}
+
+Result<std::vector<Member>> ParameterManager::Members() {
+  absl::StatusOr<std::vector<Member>> members = impl_->Members();
+  if (!members.ok()) return ToPublic(members.status());
+  return *std::move(members);
 }
 
 Status ParameterManager::Leave() { return ToPublic(impl_->Leave()); }

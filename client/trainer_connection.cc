@@ -74,17 +74,20 @@ StatusOr<std::unique_ptr<TrainerConnection>> TrainerConnection::Open(
 
 Status TrainerConnection::Agree(double timeout_s) {
   MILLRACE_ASSIGN_OR_RETURN(registry_, JobRegistry::Create(config_, stop_));
+  // Refusals of before are of servers that have ended.
+  MILLRACE_RETURN_IF_ERROR(registry_->ReadTraining().status());
+  const Offset refused = registry_->refusal() ? registry_->refusal()->offset : Offset(-1);
   MILLRACE_RETURN_IF_ERROR(registry_->PublishFeatures(features_));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobFeatures> published, registry_->ReadFeatures());
   MILLRACE_RETURN_IF_ERROR(CheckVersion(*published));
-  MILLRACE_RETURN_IF_ERROR(WaitForTraining(timeout_s));
+  MILLRACE_RETURN_IF_ERROR(WaitForTraining(timeout_s, refused));
   MILLRACE_RETURN_IF_ERROR(CheckVersion(training_));
   MILLRACE_RETURN_IF_ERROR(CheckPublished(features_, training_));
   return PrepareTopics(
       config_, TopicSizesOf(training_.training(), features_.workers(), training_.shards()), stop_);
 }
 
-Status TrainerConnection::WaitForTraining(double timeout_s) {
+Status TrainerConnection::WaitForTraining(double timeout_s, Offset refused_before) {
   const auto begin = std::chrono::steady_clock::now();
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> published,
@@ -92,6 +95,10 @@ Status TrainerConnection::WaitForTraining(double timeout_s) {
     if (published) {
       training_ = *published;
       return absl::OkStatus();
+    }
+    const std::optional<JobRegistry::Refusal>& refusal = registry_->refusal();
+    if (refusal && refusal->offset > refused_before) {
+      return absl::FailedPreconditionError("a server refuses the job: " + refusal->reason);
     }
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     if (timeout_s > 0 && waited.count() >= timeout_s) {

@@ -56,7 +56,8 @@ class TrainerConnection {
   // Whether the caller is to stop waiting.
   bool ShouldStop();
   Status Agree(double timeout_s);
-  Status WaitForTraining(double timeout_s);
+  // `refused_before`: where refusals stand that do not count.
+  Status WaitForTraining(double timeout_s, Offset refused_before);
   Status OpenClients();
   void TakeRecord(const ConsumedRecord& record);
   // Returns how many events there were.

@@ -6,9 +6,16 @@ include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
 install(TARGETS millrace millrace_client millrace_job millrace_tasks millrace_processors millrace_stores
-                millrace_topics millrace_kafka millrace_models millrace_messages millrace_base
+                millrace_topics millrace_kafka millrace_models millrace_node_service millrace_messages millrace_base
   EXPORT MillraceTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+# Server programs of one's own are linked with all that ServerApp is made of, which needs more packages.
+install(TARGETS millrace_own_server millrace_server_program millrace_apps millrace_server millrace_worker millrace_snapshots
+                millrace_replicas millrace_replica_service millrace_checkpoints millrace_exports millrace_onnx
+                millrace_features millrace_formats millrace_metrics
+  EXPORT MillraceServerTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+install(EXPORT MillraceServerTargets NAMESPACE Millrace:: DESTINATION ${package} COMPONENT library)
 install(EXPORT MillraceTargets NAMESPACE Millrace:: DESTINATION ${package} COMPONENT library)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/millrace DESTINATION include COMPONENT library)
 set(version_file ${PROJECT_BINARY_DIR}/MillraceConfigVersion.cmake)

@@ -43,6 +43,7 @@ using std::chrono::seconds;
 constexpr char kFeaturesKey[] = "features";
 constexpr char kTrainingKey[] = "training";
 constexpr char kEndedKey[] = "ended";
+constexpr char kRefusedKey[] = "refused";
 constexpr char kReplicasKey[] = "replicas";
 constexpr char kSourceKey[] = "source";          // TopicSource's own (producer/source_log.h)
 constexpr char kGenerationKey[] = "generation";  // : and the number, which is all that it says
@@ -165,6 +166,14 @@ class KafkaJobRegistry final : public JobRegistry {
     return Publish(kEndedKey, ended).status();
   }
 
+  const std::optional<Refusal>& refusal() const override { return refusal_; }
+  Status PublishRefusal(const std::string& reason) override {
+    JobRefused refused;
+    refused.set_epoch(epoch_);
+    refused.set_reason(reason);
+    return Publish(kRefusedKey, refused).status();
+  }
+
   StatusOr<std::vector<ReplicaOffer>> ReadOffers() override {
     MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     std::vector<ReplicaOffer> offers;
@@ -262,7 +271,8 @@ class KafkaJobRegistry final : public JobRegistry {
     const std::string_view name = std::string_view(record.key).substr(0, record.key.find(':'));
     if (name == kGenerationKey) return TakeGeneration(std::string_view(record.key));
     if (name == kSourceKey) return absl::OkStatus();
-    if (name != kFeaturesKey && name != kTrainingKey && name != kEndedKey && name != kReplicasKey) {
+    if (name != kFeaturesKey && name != kTrainingKey && name != kEndedKey && name != kReplicasKey &&
+        name != kRefusedKey) {
       return absl::InvalidArgumentError("its key is not one of Millrace's");
     }
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> body, Join(record));
@@ -278,6 +288,10 @@ class KafkaJobRegistry final : public JobRegistry {
         training_ = std::move(training);
         training_published_ms_ = std::max<int64_t>(record.timestamp_ms, 0);
       }
+    } else if (name == kRefusedKey) {
+      JobRefused refused;
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, refused));
+      if (refused.epoch() == epoch_) refusal_ = {record.offset, refused.reason()};
     } else if (name == kReplicasKey) {
       ReplicaOffer offer;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, offer));
@@ -390,6 +404,7 @@ class KafkaJobRegistry final : public JobRegistry {
   int64_t training_published_ms_ = 0;
   std::optional<uint64_t> generation_;
   std::set<ShardId> ended_;
+  std::optional<Refusal> refusal_;
   std::map<ShardId, ReplicaOffer> offers_;      // by server
   std::map<std::string, ChunkJoiner> joiners_;  // by writer
   Offset last_ignored_ = -1;

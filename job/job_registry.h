@@ -44,6 +44,15 @@ class JobRegistry {
   virtual Status PublishFeatures(const JobFeatures& features) = 0;
   virtual Status PublishTraining(const JobTraining& training) = 0;
 
+  // A server has said why it cannot serve the job's parameters: the newest reason that was read,
+  // and where it stands. Another server may.
+  struct Refusal {
+    Offset offset = 0;
+    std::string reason;
+  };
+  virtual const std::optional<Refusal>& refusal() const = 0;
+  virtual Status PublishRefusal(const std::string& reason) = 0;
+
   // The generation of the job's topics, a number: chosen at random by the first process that asks,
   // and the same for all processes as long as the topic exists.
   virtual StatusOr<uint64_t> Generation() = 0;

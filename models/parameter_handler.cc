@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/check.h"
 
@@ -15,17 +16,19 @@ using Kind = OptimizerOptions::Kind;
 class Assign final : public ParameterHandler {
  public:
   Combination combination() const override { return Combination::kLast; }
-  void HandleUpdate(const ParameterSlice& slice, std::span<const float> last,
-                    double /*weight*/) const override {
+  Status HandleUpdate(const ParameterSlice& slice, std::span<const float> last,
+                      double /*weight*/) const override {
     std::ranges::copy(last, slice.values.begin());
+    return absl::OkStatus();
   }
 };
 
 class Add final : public ParameterHandler {
  public:
-  void HandleUpdate(const ParameterSlice& slice, std::span<const float> sum,
-                    double /*weight*/) const override {
+  Status HandleUpdate(const ParameterSlice& slice, std::span<const float> sum,
+                      double /*weight*/) const override {
     for (size_t i = 0; i < sum.size(); ++i) slice.values[i] += sum[i];
+    return absl::OkStatus();
   }
 };
 
@@ -41,9 +44,9 @@ class StepByMean final : public ParameterHandler {
   size_t slot_count() const override { return optimizer_->slot_count(); }
 
   // FTRL's values follow from its state: it gets the one that has these values without a gradient.
-  void HandlePut(const ParameterSlice& slice, std::span<const float> values) const override {
-    ParameterHandler::HandlePut(slice, values);
-    if (options_.kind != Kind::kFtrl) return;
+  Status HandlePut(const ParameterSlice& slice, std::span<const float> values) const override {
+    Status put = ParameterHandler::HandlePut(slice, values);
+    if (options_.kind != Kind::kFtrl) return put;
     const auto shrink =
         static_cast<float>(options_.ftrl_beta / options_.learning_rate + options_.l2);
     const auto l1 = static_cast<float>(options_.l1);
@@ -51,10 +54,11 @@ class StepByMean final : public ParameterHandler {
     for (size_t i = 0; i < values.size(); ++i) {
       z[i] = values[i] == 0 ? 0 : -values[i] * shrink - std::copysign(l1, values[i]);
     }
+    return put;
   }
 
-  void HandleUpdate(const ParameterSlice& slice, std::span<const float> sum,
-                    double weight) const override {
+  Status HandleUpdate(const ParameterSlice& slice, std::span<const float> sum,
+                      double weight) const override {
     const auto scale = static_cast<float>(1.0 / weight);
     const size_t size = sum.size();
     std::vector<float> gradient(size);
@@ -70,6 +74,7 @@ class StepByMean final : public ParameterHandler {
     for (size_t s = 0; s < slice.slots.size(); ++s) {
       std::copy_n(slots.begin() + static_cast<ptrdiff_t>(s * size), size, slice.slots[s].begin());
     }
+    return absl::OkStatus();
   }
 
  private:
@@ -97,11 +102,31 @@ constexpr std::array<Named, 7> kHandlers = {{{"sgd", Kind::kSgd},
                                              {"assign"},
                                              {"add"}}};
 
+constexpr size_t kMostNameBytes = 64;
+
+struct Added {
+  std::string name;
+  ParameterHandlerFactory factory;
+};
+
+// A program has the same ones for as long as it runs.
+std::vector<Added>& AddedHandlers() {
+  static std::vector<Added> added;
+  return added;
+}
+
+const Added* FindAdded(std::string_view name) {
+  const auto found = std::ranges::find(AddedHandlers(), name, &Added::name);
+  return found != AddedHandlers().end() ? &*found : nullptr;
+}
+
 }  // namespace
 
-void ParameterHandler::HandlePut(const ParameterSlice& slice, std::span<const float> values) const {
+Status ParameterHandler::HandlePut(const ParameterSlice& slice,
+                                   std::span<const float> values) const {
   MILLRACE_CHECK(values.size() == slice.values.size());
   std::ranges::copy(values, slice.values.begin());
+  return absl::OkStatus();
 }
 
 std::unique_ptr<ParameterHandler> MakeParameterHandler(std::string_view name,
@@ -115,13 +140,14 @@ std::unique_ptr<ParameterHandler> MakeParameterHandler(std::string_view name,
     own.optimizer.kind = *handler.optimizer;
     return std::make_unique<StepByMean>(own);
   }
-  return nullptr;
+  const Added* const added = FindAdded(name);
+  return added != nullptr ? added->factory(settings) : nullptr;
 }
 
 bool IsParameterHandler(std::string_view name) {
-  return name.empty() || std::ranges::any_of(kHandlers, [name](const Named& handler) {
-           return handler.name == name;
-         });
+  return name.empty() || FindAdded(name) != nullptr ||
+         std::ranges::any_of(kHandlers,
+                             [name](const Named& handler) { return handler.name == name; });
 }
 
 std::string ParameterHandlerNames() {
@@ -130,7 +156,37 @@ std::string ParameterHandlerNames() {
     if (!names.empty()) names += ", ";
     names += handler.name;
   }
+  for (const Added& added : AddedHandlers()) names += ", " + added.name;
   return names;
+}
+
+Status AddParameterHandler(const std::string& name, ParameterHandlerFactory factory) {
+  if (IsParameterHandler(name)) {
+    return absl::InvalidArgumentError("the handler " + name + ": there is one of this name");
+  }
+  if (!MayBeAdded(name)) {
+    return absl::InvalidArgumentError("the handler " + name +
+                                      ": give it a name with a dot in it, such as mine." +
+                                      (name.find('.') == std::string::npos ? name : "clipped") +
+                                      "; letters, digits, _ and - stand beside the dots, and " +
+                                      std::to_string(kMostNameBytes) + " at most");
+  }
+  AddedHandlers().push_back({name, std::move(factory)});
+  return absl::OkStatus();
+}
+
+bool MayBeAdded(std::string_view name) {
+  const auto is_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  };
+  if (name.size() > kMostNameBytes || name.find('.') == std::string_view::npos) return false;
+  char last = '.';
+  for (const char c : name) {
+    if (!is_word(c) && (c != '.' || last == '.')) return false;
+    last = c;
+  }
+  return last != '.';
 }
 
 }  // namespace millrace

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/status.h"
 #include "models/optimizer.h"
 
 namespace millrace {
@@ -36,11 +37,16 @@ class ParameterHandler {
   virtual ~ParameterHandler() = default;
   virtual size_t slot_count() const { return 0; }
   virtual Combination combination() const { return Combination::kSum; }
+  // Somebody else's code, which may fail and make numbers that are none: the caller looks.
+  virtual bool is_foreign() const { return false; }
   // The first values of the parameter.
-  virtual void HandlePut(const ParameterSlice& slice, std::span<const float> values) const;
+  virtual Status HandlePut(const ParameterSlice& slice, std::span<const float> values) const;
   // `sum` and `weight` > 0: what combination() says. The mean is finite: sum * float(1 / weight).
-  virtual void HandleUpdate(const ParameterSlice& slice, std::span<const float> sum,
-                            double weight) const = 0;
+  virtual Status HandleUpdate(const ParameterSlice& slice, std::span<const float> sum,
+                              double weight) const = 0;
+  // Values as they are stored become those that trainers read. Of the values alone, since answers
+  // at the previous clock have no others. Called only if is_foreign().
+  virtual Status HandleGet(std::span<float> /*values*/) const { return absl::OkStatus(); }
 };
 
 // What a handler is made of: the job's settings, and the parameter's multipliers.
@@ -59,7 +65,18 @@ std::unique_ptr<ParameterHandler> MakeParameterHandler(std::string_view name,
                                                        const HandlerSettings& settings);
 // Whether MakeParameterHandler knows the name.
 bool IsParameterHandler(std::string_view name);
-// For error messages, in a fixed order: "sgd, momentum, ...".
+// For error messages, in a fixed order: "sgd, momentum, ...", and then those that were added.
 std::string ParameterHandlerNames();
+
+// Never null.
+using ParameterHandlerFactory =
+    std::function<std::unique_ptr<ParameterHandler>(const HandlerSettings& settings)>;
+// From now on MakeParameterHandler knows this one, too. To be called before there are other
+// threads. InvalidArgument: the name is taken, or none that may be added.
+Status AddParameterHandler(const std::string& name, ParameterHandlerFactory factory);
+// Whether the name is one that may be added: letters, digits, _ and - with dots between, at most
+// 64. So no name of a later version is one that somebody has added, and who has misspelt one of
+// those above learns it at once.
+bool MayBeAdded(std::string_view name);
 
 }  // namespace millrace

@@ -378,11 +378,12 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
 
 Status ServerProcessor::Step(Updates updates, size_t average_over) {
   if (model_.parameters() != nullptr) {
-    uint64_t before_put = 0;
     // (Of a sequential job that is the clock of the round.)
-    const bool is_finite = model_.StepParameters(updates, clocks_.Furthest(), before_put);
-    counters_.set_parts_before_put(counters_.parts_before_put() + before_put);
-    if (!is_finite) CountNonFiniteUpdate();
+    const ShardParameters::Outcome step = model_.StepParameters(updates, clocks_.Furthest());
+    counters_.set_parts_before_put(counters_.parts_before_put() + step.parts_before_put);
+    counters_.set_handler_errors(counters_.handler_errors() + step.handler_errors);
+    counters_.set_numbers_refused(counters_.numbers_refused() + step.numbers_refused);
+    if (!step.is_finite) CountNonFiniteUpdate();
     return absl::OkStatus();
   }
   PreviousRound* const previous = options_.keeps_previous_round() ? &previous_ : nullptr;
@@ -524,7 +525,13 @@ StatusOr<std::string> ServerProcessor::SharedAnswer(uint64_t version,
     answer.set_worker(worker);
     FillAnswer(worker, false, answer);
   }
-  return SerializeWeights(message, shard().weights(), options_.range);
+  std::vector<float> scratch;
+  return SerializeWeights(message, AsRead(shard().weights(), scratch), options_.range);
+}
+
+std::span<const float> ServerProcessor::AsRead(std::span<const float> values,
+                                               std::vector<float>& scratch) const {
+  return model_.parameters() == nullptr ? values : model_.parameters()->AsRead(values, scratch);
 }
 
 StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool previous_round,
@@ -552,8 +559,10 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool previous
   if (options_.shard == 0) {
     ToProto(previous_round ? previous_.moments() : moments_, *message.mutable_moments());
   }
-  return SerializeWeights(message, previous_round ? shard().previous_round() : shard().weights(),
-                          options_.range);
+  std::vector<float> scratch;
+  const std::span<const float> values =
+      previous_round ? shard().previous_round() : shard().weights();
+  return SerializeWeights(message, AsRead(values, scratch), options_.range);
 }
 
 Status ServerProcessor::ReadEmbeddings(std::span<const EmbeddingId> ids, bool previous_round,

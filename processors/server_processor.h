@@ -305,6 +305,8 @@ class ServerProcessor {
   // SharedWeights.
   template <typename AnyWeights>
   void FillParameters(std::optional<Clock> at, AnyWeights& message) const;
+  // The values that answers have of these (ShardParameters::AsRead).
+  std::span<const float> AsRead(std::span<const float> values, std::vector<float>& scratch) const;
   // The worker's own part of its answer; AnyAnswer is Weights or SharedWeights::Answer.
   template <typename AnyAnswer>
   void FillAnswer(WorkerId worker, bool previous_round, AnyAnswer& answer) const;

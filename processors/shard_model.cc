@@ -98,15 +98,14 @@ StatusOr<bool> ShardModel::Step(Updates updates, size_t average_over, int64_t no
   return true;
 }
 
-bool ShardModel::StepParameters(Updates updates, Clock clock, uint64_t& before_put) {
+ShardParameters::Outcome ShardModel::StepParameters(Updates updates, Clock clock) {
   MILLRACE_CHECK(parameters_ != nullptr);
   const ShardParameters::Outcome outcome = parameters_->Step(updates, clock, shard_);
-  before_put += outcome.parts_before_put;
   if (outcome.has_changed) {
     ++steps_;
     shard_.MarkAllUpdated();
   }
-  return outcome.is_finite;
+  return outcome;
 }
 
 // Federated averaging (McMahan et al., AISTATS 2017): each change by its share of the rows.

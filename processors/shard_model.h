@@ -55,9 +55,9 @@ class ShardModel {
   // changed. Updates without rows make no step. Errors: the store's.
   StatusOr<bool> Step(Updates updates, size_t average_over, int64_t now_ms,
                       PreviousRound* previous);
-  // The same of named parameters, by updates of `clock`; adds to `before_put` the parts of those
-  // that have no values. Puts count, whatever else is not finite. REQUIRES parameters().
-  bool StepParameters(Updates updates, Clock clock, uint64_t& before_put);
+  // The same of named parameters, by updates of `clock`. Puts count, whatever else is not finite.
+  // REQUIRES parameters().
+  ShardParameters::Outcome StepParameters(Updates updates, Clock clock);
   // REQUIRES options.forgets.
   void Forget();
   // Sets the weights. REQUIRES a dense slice of the shard's range.

@@ -16,6 +16,7 @@ ShardParameters::ShardParameters(const ServerOptions& options)
   for (const ServedParameter& parameter : options.parameters) {
     parameters_.push_back(
         {.part = PartOf(parameter.keys, options.range), .handler = parameter.handler});
+    has_foreign_ = has_foreign_ || parameter.handler->is_foreign();
   }
 }
 
@@ -34,8 +35,11 @@ ShardParameters::Outcome ShardParameters::Step(std::span<const Gradient::Update*
     for (const ParameterPart& put : update->put()) {
       Parameter& parameter = parameters_.at(put.parameter());
       if (parameter.values_from) continue;  // the first counts
+      const auto call = [&put](const ParameterHandler& handler, const ParameterSlice& slice) {
+        return handler.HandlePut(slice, Values(put));
+      };
+      if (!Handle(parameter, call, shard, outcome)) continue;
       parameter.values_from = clock + 1;
-      parameter.handler->HandlePut(SliceOf(parameter, shard), Values(put));
       outcome.has_changed = true;
     }
   }
@@ -44,11 +48,72 @@ ShardParameters::Outcome ShardParameters::Step(std::span<const Gradient::Update*
   if (!outcome.is_finite) return outcome;
   for (Parameter& parameter : parameters_) {
     if (!parameter.is_named) continue;
-    parameter.handler->HandleUpdate(SliceOf(parameter, shard), SumOf(parameter), parameter.weight);
+    const auto call = [&](const ParameterHandler& handler, const ParameterSlice& slice) {
+      return handler.HandleUpdate(slice, SumOf(parameter), parameter.weight);
+    };
+    if (!Handle(parameter, call, shard, outcome)) continue;
     ++parameter.updates;
     outcome.has_changed = true;
   }
   return outcome;
+}
+
+bool ShardParameters::Handle(const Parameter& parameter, const Call& call, ParameterShard& shard,
+                             Outcome& outcome) {
+  const ParameterSlice slice = SliceOf(parameter, shard);
+  if (parameter.handler->is_foreign()) {
+    return HandleForeign(*parameter.handler, call, slice, outcome);
+  }
+  MILLRACE_CHECK(call(*parameter.handler, slice).ok());
+  return true;
+}
+
+// Number by number, since another shard may have those beside a bad one.
+bool ShardParameters::HandleForeign(const ParameterHandler& handler, const Call& call,
+                                    const ParameterSlice& slice, Outcome& outcome) {
+  const size_t size = slice.values.size();
+  copy_.assign(slice.values.begin(), slice.values.end());
+  for (const std::span<float> slot : slice.slots) {
+    copy_.insert(copy_.end(), slot.begin(), slot.end());
+  }
+  std::vector<std::span<float>> slots;
+  for (size_t slot = 1; slot <= slice.slots.size(); ++slot) {
+    slots.push_back(std::span(copy_).subspan(slot * size, size));
+  }
+  const std::span<float> values = std::span(copy_).first(size);
+  if (!call(handler, {.values = values, .slots = slots, .updates = slice.updates}).ok()) {
+    ++outcome.handler_errors;
+    return false;
+  }
+  for (size_t i = 0; i < size; ++i) {
+    bool is_good = std::abs(values[i]) <= kLargestValue;
+    for (const std::span<float> slot : slots) is_good = is_good && std::isfinite(slot[i]);
+    if (!is_good) {
+      ++outcome.numbers_refused;
+      continue;
+    }
+    slice.values[i] = values[i];
+    for (size_t slot = 0; slot < slots.size(); ++slot) slice.slots[slot][i] = slots[slot][i];
+  }
+  return true;
+}
+
+std::span<const float> ShardParameters::AsRead(std::span<const float> values,
+                                               std::vector<float>& scratch) const {
+  if (!has_foreign_) return values;
+  scratch.assign(values.begin(), values.end());
+  std::vector<float> read;
+  for (const Parameter& parameter : parameters_) {
+    if (!parameter.handler->is_foreign() || !parameter.values_from) continue;
+    const size_t begin = parameter.part.begin - range_.begin;
+    read.assign(values.begin() + static_cast<ptrdiff_t>(begin),
+                values.begin() + static_cast<ptrdiff_t>(begin + parameter.part.size()));
+    if (!parameter.handler->HandleGet(read).ok()) continue;
+    for (size_t i = 0; i < read.size(); ++i) {
+      if (std::abs(read[i]) <= kLargestValue) scratch[begin + i] = read[i];
+    }
+  }
+  return scratch;
 }
 
 uint64_t ShardParameters::Combine(std::span<const Gradient::Update* const> updates) {

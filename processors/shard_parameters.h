@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,10 @@ class ShardParameters {
     bool has_changed = false;
     bool is_finite = true;          // if not, the updates' parts have changed nothing
     uint64_t parts_before_put = 0;  // of parameters that have no values: they change nothing
+    // Of handlers of one's own: calls that failed, which change nothing of this part of their
+    // parameter, and numbers that would have become none, which keep the value and slots they had.
+    uint64_t handler_errors = 0;
+    uint64_t numbers_refused = 0;
   };
   // Takes the updates of a round (or the only one), at `clock`, in their order: first what they
   // put, where nobody has put it before, then one step of each parameter that any of them names.
@@ -39,6 +44,10 @@ class ShardParameters {
   // The parameters that have values, ascending; with a clock, those that answers of that clock (of
   // a sequential job) say have some.
   std::vector<uint32_t> WithValues(std::optional<Clock> at = {}) const;
+
+  // The values of the shard as trainers read them: `values`, or `scratch`, where a handler changes
+  // them.
+  std::span<const float> AsRead(std::span<const float> values, std::vector<float>& scratch) const;
 
   void Save(ShardState& state) const;
   // InvalidArgument when Save cannot have made it.
@@ -58,15 +67,23 @@ class ShardParameters {
   // What the updates say of the parameters, into sum_; returns parts_before_put.
   uint64_t Combine(std::span<const Gradient::Update* const> updates);
   bool SumsAreFinite() const;
+  // Returns whether it worked.
+  using Call = std::function<absl::Status(const ParameterHandler&, const ParameterSlice&)>;
+  bool Handle(const Parameter& parameter, const Call& call, ParameterShard& shard,
+              Outcome& outcome);
+  bool HandleForeign(const ParameterHandler& handler, const Call& call, const ParameterSlice& slice,
+                     Outcome& outcome);
   std::span<float> SumOf(const Parameter& parameter);
   // Of the shard's values and slots, those of the parameter; valid until the next call.
   ParameterSlice SliceOf(const Parameter& parameter, ParameterShard& shard);
 
   const KeyRange range_;
+  bool has_foreign_ = false;           // handlers
   std::vector<Parameter> parameters_;  // of the job, by their numbers
   // Scratch of Step.
   std::vector<float> sum_;  // by key
   std::vector<std::span<float>> slots_;
+  std::vector<float> copy_;  // of a part's values and slots
 };
 
 }  // namespace millrace

@@ -76,6 +76,17 @@ Status CheckParameters(const JobFeatures& features, const Training& training) {
   return absl::OkStatus();
 }
 
+Status CheckHandlers(const JobFeatures& features) {
+  for (const NamedParameter& parameter : features.parameters()) {
+    if (IsParameterHandler(parameter.handler())) continue;
+    return absl::FailedPreconditionError(
+        "the parameter " + parameter.name() + ": this server program has no handler " +
+        parameter.handler() + "; it has " + ParameterHandlerNames() +
+        ". Start the one that has it; or let the trainers name one of these, with another --job");
+  }
+  return absl::OkStatus();
+}
+
 Status CheckLearnsRows(const JobFeatures& features) {
   if (features.parameters().empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(

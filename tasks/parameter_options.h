@@ -21,12 +21,16 @@ Status CheckExternalSettings(const Training& training);
 // another model: whether there are none.
 Status CheckParameters(const JobFeatures& features, const Training& training);
 
+// Whether this program has the handlers of the parameters: FailedPrecondition that names those that
+// it has. For programs that serve them; CheckParameters is for all.
+Status CheckHandlers(const JobFeatures& features);
+
 // FailedPrecondition if a trainer of one's own learns: for programs that learn from rows, and for
 // those that want the model.
 Status CheckLearnsRows(const JobFeatures& features);
 Status CheckHasModel(const JobFeatures& features);
 
-// REQUIRES CheckParameters. `optimizer`: the job's.
+// REQUIRES CheckParameters and CheckHandlers. `optimizer`: the job's.
 std::vector<ServedParameter> ServedParametersOf(const JobFeatures& features,
                                                 const Training& training,
                                                 const OptimizerOptions& optimizer);

@@ -36,9 +36,10 @@ Status CheckParameter(const NamedParameter& parameter) {
     return wrong("give each extent of its shape 1 or more, " + std::to_string(kMostDimensions) +
                  " extents at most and " + std::to_string(kMostParameters) + " values at most");
   }
-  if (!IsParameterHandler(parameter.handler())) {
+  if (!IsParameterHandler(parameter.handler()) && !MayBeAdded(parameter.handler())) {
     return wrong("there is no handler " + parameter.handler() + "; give one of " +
-                 ParameterHandlerNames());
+                 ParameterHandlerNames() +
+                 ", or one of your own server program, whose name has a dot in it");
   }
   if (!IsMultiplier(parameter.learning_rate_multiplier()) ||
       !IsMultiplier(parameter.decay_multiplier())) {

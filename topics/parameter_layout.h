@@ -16,7 +16,8 @@ inline constexpr uint64_t kMostParameters = uint64_t{1} << 36;
 
 // The keys of each parameter, one behind the other; empty: the job has none. InvalidArgument with
 // the name and what is wrong: no name or one that is taken, a shape without a number in it or too
-// large, an unknown handler, a multiplier that is none.
+// large, a handler that no server has, a multiplier that is none. (Servers may have handlers of
+// their own, which other programs do not know: CheckHandlers.)
 StatusOr<std::vector<KeyRange>> LayOutParameters(const JobFeatures& features);
 
 // Those keys of a parameter that a shard has; empty: none.

@@ -70,14 +70,15 @@ bool Learn(const Row& row, Param& in, Param& out) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 7) return std::fputs("BROKERS JOB TRAINERS TRAINER STEPS FILE.csv\n", stderr), 2;
+  if (argc < 7) return std::fputs("BROKERS JOB TRAINERS TRAINER STEPS FILE [HANDLER]\n", stderr), 2;
   const auto number = [argv](int i) { return uint32_t(std::strtoul(argv[i], nullptr, 10)); };
   const uint32_t trainers = number(3), trainer = number(4), steps = number(5);
   const std::vector<Row> rows = Read(argv[6]);
   const auto manager = Must(ParameterManager::Connect(
       {.brokers = argv[1], .job = argv[2], .trainers = trainers, .trainer = trainer}));
-  std::array params{Must(manager->Register({.name = "in", .shape = {kPixels + 1, kHidden}})),
-                    Must(manager->Register({.name = "out", .shape = {kHidden + 1, kDigits}}))};
+  const char* const handler = argc > 7 ? argv[7] : "";  // that of ServerApp --optimizer
+  std::array params{Must(manager->Register({"in", {kPixels + 1, kHidden}, handler})),
+                    Must(manager->Register({"out", {kHidden + 1, kDigits}, handler}))};
   uint32_t random = 1;
   for (Param* param : params) {
     for (float& value : param->data()) value = float(random = random * 69069 + 1) / 8e9f - 0.25f;

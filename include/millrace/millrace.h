@@ -31,14 +31,23 @@ typedef struct MillraceShardRange {
   int64_t end;
 } MillraceShardRange;
 
+typedef struct MillraceMember {
+  const char* role;
+  uint32_t rank;
+  const char* instance;
+  const char* address;
+  int state; /* 0: live; 1: dead; 2: has left */
+} MillraceMember;
+
 /* Why the last call of this thread failed, until its next one. */
 const char* millrace_error(void);
 
-/* `kafka`: keys and values of librdkafka by turns, and a null behind them; or null. `timeout_s` 0:
- * none. On success *manager is to be given to millrace_destroy. */
+/* `master`: HOST:PORT of MasterApp --master-address, or null. `kafka`: keys and values of
+ * librdkafka by turns, and a null behind them; or null. `timeout_s` 0: none. On success *manager is
+ * to be given to millrace_destroy. */
 int millrace_connect(const char* brokers, const char* job, uint64_t epoch, uint32_t trainers,
-                     uint32_t trainer, double timeout_s, const char* const* kafka,
-                     MillraceManager** manager);
+                     uint32_t trainer, double timeout_s, const char* master,
+                     const char* const* kafka, MillraceManager** manager);
 /* Null is nothing. */
 void millrace_destroy(MillraceManager* manager);
 
@@ -63,6 +72,12 @@ int millrace_steps(MillraceManager* manager, uint64_t* steps);
 int millrace_shard(MillraceManager* manager, int id, MillraceShardRange* ranges, size_t most,
                    size_t* count);
 int millrace_leave(MillraceManager* manager);
+
+/* `trainers` 0: all of the job. */
+int millrace_barrier(MillraceManager* manager, const char* name, uint32_t trainers);
+/* The first `most` members; *count: how many there are. Their texts are there until the next call
+ * of this function, or millrace_destroy. */
+int millrace_members(MillraceManager* manager, MillraceMember* members, size_t most, size_t* count);
 
 /* Not 0: ends the call that waits, and every one that would. 0: no longer. Of any thread. */
 void millrace_stop(MillraceManager* manager, int stop);

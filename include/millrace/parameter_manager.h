@@ -21,6 +21,8 @@ struct Settings {
   uint64_t epoch = 1;     // ServerApp --job-epoch
   uint32_t trainers = 1;  // of the job: ServerApp --workers
   uint32_t trainer = 0;   // this one, 0 .. trainers - 1; two processes must not be the same one
+  // HOST:PORT of MasterApp --master-address, for Barrier and Members. Empty: there is none.
+  std::string master{};
   // librdkafka settings, such as {"security.protocol", "SSL"}.
   std::vector<std::pair<std::string, std::string>> kafka{};
   // How long a call may wait, for a broker (kUnavailable) or for servers and other trainers
@@ -36,7 +38,8 @@ struct Settings {
 struct ParamSpec {
   std::string name;
   std::vector<int64_t> shape{};  // row-major; empty: a single number
-  // sgd, momentum, adagrad, adam, ftrl, assign or add; empty: the optimizer of ServerApp.
+  // sgd, momentum, adagrad, adam, ftrl, assign or add; empty: the optimizer of ServerApp. With a
+  // dot in its name: one of the server's own (millrace/server.h).
   std::string handler{};
   double learning_rate_multiplier = 1;
   double decay_multiplier = 1;  // of ServerApp --l2
@@ -47,6 +50,16 @@ struct ShardRange {
   uint32_t shard = 0;
   int64_t begin = 0;
   int64_t end = 0;
+};
+
+// A process that has told MasterApp of itself (docs/nodes.md); of those that had a rank, the last.
+struct Member {
+  enum class State { kLive = 0, kDead = 1, kLeft = 2 };
+  std::string role;   // of trainers of this library: trainer
+  uint32_t rank = 0;  // in its role, as they came
+  std::string instance;
+  std::string address;  // of trainers of this library: "trainer-" and Settings::trainer
+  State state = State::kLive;
 };
 
 // A parameter and its gradient, in this process. The manager owns it.
@@ -91,7 +104,8 @@ class Param {
 // repeated, with longer and longer pauses, by calls that wait; it counts once, however often it
 // comes. A step that Step returned for is lost with its process only if no server had it: Collect
 // and Leave wait until all have it. Not thread-safe. There are no threads of its own but
-// librdkafka's: while the trainer computes nothing is lost, and nobody else waits for its answers.
+// librdkafka's, and one that gives signs of life from the first Barrier or Members on: while the
+// trainer computes nothing is lost, and nobody else waits for its answers.
 //
 // A param that is null or of another manager is kInvalidArgument. After Leave, also that of an
 // older process of this trainer, all calls but Register, Steps, Shard and Leave are
@@ -133,6 +147,15 @@ class ParameterManager {
   Result<uint64_t> Steps();
   // Where the parameter is. Waits in the beginning.
   Result<std::vector<ShardRange>> Shard(int param_id);
+
+  // Waits until all live trainers of the job have called it with this name (1 to 100 bytes), and
+  // at least `trainers` (0: Settings::trainers) are there. A trainer that dies, or leaves, is
+  // waited for only if fewer are left; its replacement calls the barriers of a name from the first
+  // one on. kFailedPrecondition: no master (Settings::master), or it takes this process for dead. A
+  // call that was not answered in time counts: the others pass, and it may be made again.
+  Status Barrier(const std::string& name, uint32_t trainers = 0);
+  // Who is there, by role and rank, with this trainer. Errors as Barrier.
+  Result<std::vector<Member>> Members();
 
   // No further step of this trainer will come; waits for the answer to the last one, and until all
   // servers know. Without it other trainers of a sequential or bounded job wait for this one. What

@@ -13,16 +13,17 @@ from millrace.topic import send
 if TYPE_CHECKING:
     from millrace.job import Job
     from millrace.online import OnlineClassifier, OnlineRegressor
-    from millrace.parameters import Param, ParameterManager
+    from millrace.parameters import Member, Param, ParameterManager
 
 __version__: str = _native.version
-__all__ = ["Job", "Model", "OnlineClassifier", "OnlineRegressor", "Param", "ParameterManager", "send"]
+__all__ = ["Job", "Member", "Model", "OnlineClassifier", "OnlineRegressor", "Param", "ParameterManager", "send"]
 
 # What needs more than NumPy, or is not needed to predict, is imported when it is asked for.
 _LATER = {
     "Job": "job",
     "OnlineClassifier": "online",
     "OnlineRegressor": "online",
+    "Member": "parameters",
     "Param": "parameters",
     "ParameterManager": "parameters",
 }

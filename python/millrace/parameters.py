@@ -1,7 +1,7 @@
 """Parameters of a trainer of one's own, on Millrace's servers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import numpy.typing
@@ -9,6 +9,16 @@ import numpy.typing
 from millrace import _native
 
 Array = numpy.typing.NDArray[numpy.float32]
+
+
+class Member(NamedTuple):
+    """A process that has told MasterApp of itself (docs/nodes.md)."""
+
+    role: str  # of trainers of this library: trainer
+    rank: int  # in its role, as they came
+    instance: str
+    address: str  # of trainers of this library: trainer-0 and so on, by their number
+    state: str  # live, dead or left
 
 
 class Param:
@@ -40,7 +50,8 @@ class ParameterManager:
     docs/parameter-manager.md says what each call does, and which of them wait.
 
     job: its name. trainers: how many there are (ServerApp --workers); trainer: which one this is, from 0.
-    epoch: ServerApp --job-epoch. settings: librdkafka's, such as {"security.protocol": "SSL"}.
+    epoch: ServerApp --job-epoch. master: MasterApp --master-address, for barrier and members.
+    settings: librdkafka's, such as {"security.protocol": "SSL"}.
     timeout: seconds that a call may wait; 0: as long as it takes. It may be made again.
 
     Raises ValueError for what cannot be right (shapes, numbers that are none), ConnectionError when no
@@ -55,11 +66,12 @@ class ParameterManager:
         trainer: int = 0,
         trainers: int = 1,
         epoch: int = 1,
+        master: str = "",
         settings: Mapping[str, str] | None = None,
         timeout: float = 0.0,
     ) -> None:
         pairs = [(str(name), str(value)) for name, value in (settings or {}).items()]
-        self._trainer = _native.Trainer.open(brokers, job, epoch, trainers, trainer, pairs, timeout)
+        self._trainer = _native.Trainer.open(brokers, job, epoch, trainers, trainer, master, pairs, timeout)
         self._params: list[Param] = []
 
     def __iter__(self) -> Iterator[Param]:
@@ -114,6 +126,14 @@ class ParameterManager:
     def shard(self, param: Param) -> list[tuple[int, int, int]]:
         """Which numbers of the parameter are on which shard: (shard, begin, end)."""
         return self._trainer.shard(param.id)
+
+    def barrier(self, name: str, trainers: int = 0) -> None:
+        """Waits until all live trainers have called it with this name, so many at least; 0: all of the job."""
+        self._trainer.barrier(name, trainers)
+
+    def members(self) -> list[Member]:
+        """Who has told MasterApp of itself, by role and rank, with this trainer."""
+        return [Member(*fields) for fields in self._trainer.members()]
 
     def leave(self) -> None:
         """No further step of this trainer will come; waits until all servers know."""

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -335,7 +336,7 @@ bool IsInterrupted() {
 }
 
 Trainer* OpenTrainer(const std::string& brokers, const std::string& job, uint64_t epoch,
-                     uint32_t trainers, uint32_t trainer,
+                     uint32_t trainers, uint32_t trainer, const std::string& master,
                      std::vector<std::pair<std::string, std::string>> settings, double timeout_s) {
   std::optional<client::Result<std::unique_ptr<Trainer>>> opened;
   {
@@ -345,6 +346,7 @@ Trainer* OpenTrainer(const std::string& brokers, const std::string& job, uint64_
                             .epoch = epoch,
                             .trainers = trainers,
                             .trainer = trainer,
+                            .master = master,
                             .kafka = std::move(settings),
                             .timeout_s = timeout_s},
                            IsInterrupted);
@@ -424,6 +426,22 @@ nb::list ShardsOf(Trainer& trainer, int param) {
   return ranges;
 }
 
+void PassBarrier(Trainer& trainer, const std::string& name, uint32_t trainers) {
+  Check(WithoutLock(trainer, [&](auto& manager) { return manager.Barrier(name, trainers); }));
+}
+
+nb::list MembersOf(Trainer& trainer) {
+  constexpr std::array kStates = {"live", "dead", "left"};
+  nb::list members;
+  const std::vector<client::Member> found =
+      Take(WithoutLock(trainer, [](auto& manager) { return manager.Members(); }));
+  for (const client::Member& member : found) {
+    members.append(nb::make_tuple(member.role, member.rank, member.instance, member.address,
+                                  kStates.at(static_cast<size_t>(member.state))));
+  }
+  return members;
+}
+
 void LeaveJob(Trainer& trainer) {
   Check(WithoutLock(trainer, [](auto& manager) { return manager.Leave(); }));
 }
@@ -475,6 +493,8 @@ NB_MODULE(_native, module) {
       .def("collect", &millrace::CollectParam)
       .def("steps", &millrace::CountSteps)
       .def("shard", &millrace::ShardsOf)
+      .def("barrier", &millrace::PassBarrier)
+      .def("members", &millrace::MembersOf)
       .def("leave", &millrace::LeaveJob);
   nb::class_<millrace::TopicWriter>(module, "TopicWriter")
       .def_static("open", &millrace::OpenWriter)

@@ -214,6 +214,27 @@ TEST_F(BadCallsTest, SettingsInTheJobTopicThatNoServerPublishes) {
   EXPECT_FAILS(manager->Steps(), Code::kDataLoss, "0 shards");
 }
 
+TEST_F(BadCallsTest, AHandlerThatTheServerHasNotOnlyFailsWhoWaitsForThatServer) {
+  const std::atomic<bool> stop = false;
+  const auto registry = JobRegistry::Create(config_, stop);
+  const auto begin = [&](ParameterManager& manager) {
+    const auto w = manager.Register({.name = "w", .shape = {5}, .handler = "mine.not_here"});
+    return StatusOfCall(w).ok() ? StatusOfCall(manager.Steps()) : StatusOfCall(w);
+  };
+  Settings settings = SettingsOf(0);
+  bool is_refused = false;
+  settings.while_waiting = [&] {
+    if (is_refused) return;
+    is_refused = true;
+    EXPECT_TRUE((*registry)->PublishRefusal("no handler mine.not_here").ok());
+  };
+  EXPECT_FAILS(begin(**ParameterManager::Connect(settings)), Code::kFailedPrecondition,
+               "a server refuses the job: no handler mine.not_here");
+  settings.timeout_s = 0.5;
+  EXPECT_FAILS(begin(**ParameterManager::Connect(settings)), Code::kDeadlineExceeded,
+               "does ServerApp run?");
+}
+
 TEST_F(BadCallsTest, AnotherJobOrEpochIsWaitedForAndTheRunningOneNotDisturbed) {
   StartServer();
   const Trainer trainer = Begin(0, {1, 1, 1, 1, 1}, "add");

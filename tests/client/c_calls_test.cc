@@ -25,11 +25,32 @@ class CCallsTest : public ClientTest {
  protected:
   MillraceManager* ConnectInC(double timeout_s = 60) {
     MillraceManager* manager = nullptr;
-    EXPECT_OF_C(kMillraceOk, millrace_connect(config_.brokers().c_str(), config_.name().c_str(), 1,
-                                              config_.workers(), 0, timeout_s, nullptr, &manager));
+    EXPECT_OF_C(kMillraceOk,
+                millrace_connect(config_.brokers().c_str(), config_.name().c_str(), 1,
+                                 config_.workers(), 0, timeout_s, nullptr, nullptr, &manager));
     return manager;
   }
 };
+
+TEST_F(CCallsTest, WithoutAMasterThereAreNoBarriersAndNoMembers) {
+  MillraceManager* const manager = ConnectInC();
+  EXPECT_OF_C(kMillraceFailedPrecondition, millrace_barrier(manager, "begin", 0));
+  EXPECT_THAT(millrace_error(), HasSubstr("--master-address"));
+  size_t count = 0;
+  EXPECT_OF_C(kMillraceFailedPrecondition, millrace_members(manager, nullptr, 0, &count));
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_members(manager, nullptr, 1, &count));
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_barrier(manager, nullptr, 0));
+  millrace_destroy(manager);
+  // One that is not there is waited for.
+  MillraceManager* other = nullptr;
+  EXPECT_OF_C(kMillraceOk, millrace_connect(config_.brokers().c_str(), config_.name().c_str(), 1, 1,
+                                            0, 0.5, "127.0.0.1:1", nullptr, &other));
+  EXPECT_OF_C(kMillraceDeadlineExceeded, millrace_barrier(other, "begin", 0));
+  EXPECT_THAT(millrace_error(), HasSubstr("MasterApp at 127.0.0.1:1"));
+  millrace_stop(other, 1);
+  EXPECT_OF_C(kMillraceCancelled, millrace_barrier(other, "begin", 0));
+  millrace_destroy(other);
+}
 
 TEST_F(CCallsTest, TrainAsThoseOfCppDo) {
   StartServer();
@@ -72,14 +93,14 @@ TEST_F(CCallsTest, ReturnACodeAndSayWhatIsWrong) {
   MillraceManager* manager = nullptr;
   const std::array<const char*, 2> half{"security.protocol", nullptr};
   EXPECT_OF_C(kMillraceInvalidArgument,
-              millrace_connect("localhost:1", "job", 1, 1, 0, 1, half.data(), &manager));
+              millrace_connect("localhost:1", "job", 1, 1, 0, 1, nullptr, half.data(), &manager));
   EXPECT_THAT(millrace_error(), HasSubstr("security.protocol: a key without a value"));
   const std::array<const char*, 3> bad{"no.such", "1", nullptr};
   EXPECT_OF_C(kMillraceInvalidArgument,
-              millrace_connect("localhost:1", "job", 1, 1, 0, 1, bad.data(), &manager));
+              millrace_connect("localhost:1", "job", 1, 1, 0, 1, nullptr, bad.data(), &manager));
   EXPECT_THAT(millrace_error(), HasSubstr("no.such"));
   EXPECT_OF_C(kMillraceUnavailable,
-              millrace_connect("127.0.0.1:1", "job", 1, 1, 0, 0.2, nullptr, &manager));
+              millrace_connect("127.0.0.1:1", "job", 1, 1, 0, 0.2, nullptr, nullptr, &manager));
   EXPECT_EQ(manager, nullptr);
   manager = ConnectInC();
   const int64_t size = 2;
@@ -131,7 +152,7 @@ TEST_F(CCallsTest, GiveLinesToWhomAsksForThem) {
       &lines);
   MillraceManager* manager = nullptr;
   EXPECT_OF_C(kMillraceUnavailable,
-              millrace_connect("127.0.0.1:3", "job", 1, 1, 0, 0.5, nullptr, &manager));
+              millrace_connect("127.0.0.1:3", "job", 1, 1, 0, 0.5, nullptr, nullptr, &manager));
   millrace_set_log(nullptr, nullptr);  // from here on nobody writes to it
   EXPECT_THAT(lines, HasSubstr("no connection to 127.0.0.1:3"));
 }

@@ -12,6 +12,7 @@ import test_master  # noqa: E402
 import topology  # noqa: E402
 
 MEMBER = pathlib.Path(__file__).parent / "node_member.py"
+BARRIER_TRAINER = topology.BUILD / "tests" / "end_to_end" / "barrier_trainer"
 ROOT = pathlib.Path(__file__).parents[2]
 PATIENCE = topology.PATIENCE
 # s; nobody who lives may be taken for dead on a machine that gives him no time for seconds.
@@ -35,6 +36,29 @@ class Node:
     def leaves(self):
         self.process.stdin.close()
         return self.process.wait(PATIENCE)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Trainer:
+    """Of the library, which passes barriers by name."""
+
+    def __init__(self, job, address, number, language="c++"):
+        self.process = subprocess.Popen(
+            [BARRIER_TRAINER, job.broker.address, job.name, address, "2", str(number), language],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def arrives(self, name):
+        self.process.stdin.write(f"{name}\n")
+        self.process.stdin.flush()
+
+    def hears(self):
+        return self.process.stdout.readline().strip()
 
     def end(self):
         self.process.kill()
@@ -106,6 +130,46 @@ class Nodes(test_master.OnABroker):
         self.assertIn("node worker-1 is dead: it gave no sign of life for "
                       f"{NODE_TIMEOUT} s", job.said("master"))
         self.assertIn("fourth.example:7000", job.ask("status"))
+
+    def trainer(self, job, number, language="c++"):
+        trainer = Trainer(job, self.address, number, language)
+        self.addCleanup(trainer.end)
+        return trainer
+
+    def test_that_are_trainers_of_the_library_wait_for_each_other_whoever_is_killed(self):
+        job = self.sleepers("--worker-processes", "1", "--master-address", self.address,
+                            "--node-timeout", "3").start()  # fmt: skip
+        job.wait_for_log("master", "worker-0 runs")
+        first = self.trainer(job, 0)
+        first.arrives("begin")
+        time.sleep(0.5)  # alone it passes none
+        self.assertEqual(self.nodes_of(job)["trainer-0"][0], "live")
+        second = self.trainer(job, 1, "c")
+        second.arrives("begin")
+        both = "trainer-0 is 0, live; trainer-1 is 1, live;"
+        self.assertEqual((first.hears(), second.hears()), (both, both))
+        first.arrives("end")
+        job.kill("master")
+        job.start("master")
+        second.arrives("end")
+        self.assertEqual((first.hears(), second.hears()), (both, both))
+        # There are too few until the killed one is started again, and has its rank again.
+        first.arrives("again")
+        second.process.kill()
+        end = time.monotonic() + PATIENCE
+        while self.nodes_of(job)["trainer-1"][0] != "dead":
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.2)
+        again = self.trainer(job, 1)
+        again.arrives("again")
+        self.assertEqual((first.hears(), again.hears()), (both, both))
+
+    def test_that_have_no_master_are_told_so(self):
+        job = self.sleepers()
+        trainer = Trainer(job, "", 0)
+        self.addCleanup(trainer.end)
+        trainer.arrives("begin")
+        self.assertIn("Barrier and Members ask MasterApp, and no master is given", trainer.hears())
 
 
 if __name__ == "__main__":

@@ -173,6 +173,12 @@ class Trainers(test_trainers.OnABroker):
             other.steps()
         with self.assertRaisesRegex(ValueError, "no parameter of this manager"):
             other.put(w)
+        for call in (lambda: manager.barrier("begin"), manager.members):
+            with self.assertRaisesRegex(RuntimeError, "Barrier and Members ask MasterApp, and no master is given"):
+                call()
+        with self.assertRaisesRegex(TimeoutError, "MasterApp at 127.0.0.1:1"):
+            millrace.ParameterManager("none", brokers=self.broker.address, timeout=0.3,
+                                      master="127.0.0.1:1").barrier("begin")  # fmt: skip
         with self.assertRaisesRegex(ConnectionError, "127.0.0.1:1"):
             millrace.ParameterManager("none", brokers="127.0.0.1:1", timeout=0.3)
         with self.assertRaisesRegex(TimeoutError, "does ServerApp run"):

@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import topology  # noqa: E402
 
 DIGITS_TRAINER = topology.BUILD / "examples" / "digits-trainer" / "digits_trainer"
+OWN_SERVER = topology.BUILD / "examples" / "own-server" / "own_server"
 SERVERS = {"server": [0], "server1": [1]}
 STEPS = 1500
 
@@ -25,17 +26,27 @@ class OnABroker(topology.OnABroker):
         subprocess.run([sys.executable, topology.ROOT / "datasets" / "digits.py", "--out", cls.path],
                        check=True, stdout=subprocess.DEVNULL)  # fmt: skip
 
-    def job(self, name, training=("--optimizer", "momentum", "--learning-rate", "0.05"), trainer=None):
-        """Two shards and two trainers, of which none runs yet."""
-        job = topology.Job(self.broker, name, self.path, workers=2, servers=SERVERS,
+    def job(self, name, training=("--optimizer", "momentum", "--learning-rate", "0.05"), trainer=None,
+            servers=SERVERS, steps=STEPS):  # fmt: skip
+        """Two trainers and some servers, of which none runs yet."""
+        job = topology.Job(self.broker, name, self.path, workers=2, servers=servers,
                            training=["--model", "external", *training])  # fmt: skip
         for name in "worker0", "worker1", "producer":
             del job.commands[name]
         for number in range(2):
             job.commands[f"trainer{number}"] = [
-                *(trainer or self.trainer), self.broker.address, job.name, "2", str(number), str(STEPS),
+                *(trainer or self.trainer), self.broker.address, job.name, "2", str(number), str(steps),
                 self.path / "digits.csv"]  # fmt: skip
         self.addCleanup(job.close)
+        return job
+
+    def serve_own(self, job, program=OWN_SERVER):
+        """By the handler of the example."""
+        for server in job.commands:
+            if server.startswith("server"):
+                job.commands[server][0] = program
+            else:
+                job.commands[server].append("mine.clipped")
         return job
 
     def wait_for_step(self, job, trainer, step):
@@ -95,23 +106,70 @@ class TrainersInCpp(OnABroker):
         for file in found:
             self.assertNotIn(str(topology.ROOT), file.read_text(encoding="utf-8", errors="replace"), file)
 
-    def test_of_another_project_train_by_the_installed_library(self):
-        prefix, source, build = (self.path / name for name in ("installed", "project", "project-build"))
-        shutil.copytree(topology.ROOT / "examples" / "digits-trainer", source)
-        for command in (
-            ["cmake", "--install", topology.BUILD, "--component", "library", "--prefix", prefix],
-            ["cmake", "-G", "Unix Makefiles", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
-             "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"],
-            ["cmake", "--build", build],
-        ):  # fmt: skip
-            done = subprocess.run(command, check=False, capture_output=True, text=True)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assert_knows_no_tree(prefix, "*.cmake")
+    def run_command(self, *command):
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def build_elsewhere(self, example, prefix):
+        """Its program, of a copy of its folder that is built as a project of its own."""
+        source, build = self.path / example, self.path / f"{example}-build"
+        shutil.copytree(topology.ROOT / "examples" / example, source)
+        self.run_command("cmake", "-G", "Unix Makefiles", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
+                         "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror")  # fmt: skip
+        self.run_command("cmake", "--build", build)
         self.assert_knows_no_tree(build, "*.make")
         self.assert_knows_no_tree(build, "link.txt")
-        job = self.job("installed", trainer=[build / "digits_trainer"]).start()
+        return build / example.replace("-", "_")
+
+    def test_and_servers_of_another_project_work_by_the_installed_library(self):
+        prefix = self.path / "installed"
+        self.run_command("cmake", "--install", topology.BUILD, "--component", "library", "--prefix", prefix)
+        self.assert_knows_no_tree(prefix, "*.cmake")
+        job = self.job("installed", trainer=[self.build_elsewhere("digits-trainer", prefix)])
+        self.serve_own(job, self.build_elsewhere("own-server", prefix))
+        job.start()
         job.wait_all()
         self.assert_has_learnt(job)
+
+
+class ServersOfOnesOwn(OnABroker):
+    def test_that_are_killed_end_in_the_bytes_of_an_undisturbed_run(self):
+        calm = self.serve_own(self.job("own-calm")).start()
+        calm.wait_all()
+        killed = self.serve_own(self.job("own-killed")).start()
+        self.disturb(killed)
+        self.assertEqual(killed.weights.read_bytes(), calm.weights.read_bytes())
+        self.assert_has_learnt(calm)
+        ordinary = self.job("own-not").start()
+        ordinary.wait_all()
+        self.assertNotEqual(ordinary.weights.read_bytes(), calm.weights.read_bytes())
+        for number, servers in enumerate(({"server": [0]}, {"server": [0, 1], "server1": [2, 3, 4]})):
+            other = self.serve_own(self.job(f"own-shards{number}", servers=servers)).start()
+            other.wait_all()
+            self.assertEqual(other.weights.read_bytes(), calm.weights.read_bytes(), servers)
+
+    def test_go_on_from_a_snapshot_with_more_shards(self):
+        steps = 1797  # after so many the trainers begin with the first row again
+        training = ("--learning-rate", "0.05")
+        snapshots = self.path / "own-snapshots"
+        whole = self.serve_own(self.job("own-whole", training, steps=2 * steps)).start()
+        half = self.serve_own(self.job("own-half", (*training, "--snapshot-dir", snapshots), steps=steps)).start()
+        half.wait_all()
+        rest = self.job("own-rest", (*training, "--from-snapshot", snapshots / "own-half-end", "--new-stream"),
+                        servers={"server": [0, 1], "server1": [2]}, steps=steps)  # fmt: skip
+        self.serve_own(rest).start()
+        rest.wait_all()
+        whole.wait_all()
+        self.assertEqual(rest.weights.read_bytes(), whole.weights.read_bytes())
+
+    def test_that_have_not_the_handler_say_which_they_have_and_the_trainers_know(self):
+        job = self.serve_own(self.job("own-other"), topology.PROGRAMS / "ServerApp")
+        job.start("trainer0", "server")
+        for name in "server", "trainer0":
+            self.assertEqual(job.processes[name].wait(topology.PATIENCE), 1, job.tails())
+            self.assertIn("the parameter in: this server program has no handler mine.clipped; it has sgd, ",
+                          job.said(name))  # fmt: skip
+        self.assertIn("a server refuses the job", job.said("trainer0"))
 
 
 if __name__ == "__main__":

@@ -107,6 +107,7 @@ void FuzzOne(ByteSource& bytes) {
     return;
   }
   EncodeCells(features.spec());
+  if (!CheckHandlers(features).ok()) return;  // somebody else's
   if (IsSmall(features, training.training())) MakeTasks(features, training);
 }
 

@@ -26,9 +26,11 @@ class TestParameter {
     }
   }
 
-  void Put(const std::vector<float>& values) { handler_->HandlePut(Slice(), values); }
+  void Put(const std::vector<float>& values) {
+    ASSERT_TRUE(handler_->HandlePut(Slice(), values).ok());
+  }
   void Update(const std::vector<float>& sum, double weight) {
-    handler_->HandleUpdate(Slice(), sum, weight);
+    ASSERT_TRUE(handler_->HandleUpdate(Slice(), sum, weight).ok());
     ++updates_;
   }
   const std::vector<float>& values() const { return values_; }

@@ -59,8 +59,11 @@ TEST(ParameterOptionsTest, TheRateIsTheJobsTimesTheMultiplierAndTheDecayLikewise
   const ServerOptions options = MakeServerOptions(Parameters("sgd"), training, 0);
   float value = 1;
   const float gradient = 1;
-  options.parameters[0].handler->HandleUpdate({.values = {&value, 1}, .slots = {}, .updates = 0},
-                                              {&gradient, 1}, 1);
+  ASSERT_TRUE(
+      options.parameters[0]
+          .handler
+          ->HandleUpdate({.values = {&value, 1}, .slots = {}, .updates = 0}, {&gradient, 1}, 1)
+          .ok());
   EXPECT_EQ(value, 0.5f);
 }
 
