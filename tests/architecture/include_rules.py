@@ -33,15 +33,16 @@ MAY_USE = {
     "job": ["base", "kafka", "messages", "models", "topics"],
     "follower": ["base", "durability/checkpoints", "exports", "job", "kafka", "messages", "models",
                  "predictor", "processors", "stores", "tasks", "topics"],
+    "rpc": ["base", "job", "kafka", "messages", "tasks", "topics"],
     "durability/checkpoints": ["base", "job", "kafka", "messages", "stores", "tasks", "topics"],
-    "durability/replicas": ["base", "durability/checkpoints", "job", "kafka", "messages", "stores",
-                            "tasks", "topics"],
+    "durability/replicas": ["base", "durability/checkpoints", "job", "kafka", "messages", "rpc",
+                            "stores", "tasks", "topics"],
     "durability/snapshots": ["base", "exports", "formats", "job", "kafka", "messages", "models",
                              "processors", "stores", "tasks", "topics"],
     "server": ["base", "durability/checkpoints", "durability/replicas", "durability/snapshots",
-               "features", "formats", "job", "kafka", "messages", "models", "processors", "stores",
-               "tasks", "topics"],
-    "worker": ["base", "job", "kafka", "messages", "models", "processors", "stores", "tasks",
+               "features", "formats", "job", "kafka", "messages", "models", "processors", "rpc",
+               "stores", "tasks", "topics"],
+    "worker": ["base", "job", "kafka", "messages", "models", "processors", "rpc", "stores", "tasks",
                "topics"],
     "producer": ["base", "features", "formats", "http", "job", "kafka", "messages", "metrics",
                  "models", "topics"],
@@ -55,7 +56,7 @@ MAY_USE = {
     # The headers of the library for others' programs, and the library.
     "include/millrace": [],
     "client": ["base", "include/millrace", "job", "kafka", "messages", "models", "processors",
-               "tasks", "topics"],
+               "rpc", "tasks", "topics"],
     "python": ["base", "client", "exports", "features", "include/millrace", "kafka", "messages",
                "models", "topics"],
 }
@@ -66,10 +67,11 @@ HEADERS_ALONE = ["include/millrace"]  # folders without a library
 DOORS = {
     "gloo/": ["collective/mesh.cc", "benchmarks/collective/"],
     "librdkafka/": ["kafka/", "tests/kafka/", "benchmarks/"],
-    "grpc/": ["durability/replicas/", "master/task_server.cc"],
-    "grpcpp/": ["durability/replicas/", "tests/durability/replicas/", "master/grpc_caller.h",
+    "grpc/": ["rpc/", "master/task_server.cc"],
+    "grpcpp/": ["rpc/", "durability/replicas/", "tests/durability/replicas/", "master/grpc_caller.h",
                 "master/node_service.cc", "master/task_server.cc", "members/member_node.cc",
                 "tests/master/", "examples/gloo-trainer/"],
+    "messages/answers.": ["rpc/"],
     "messages/elasticai.": ["master/task_server.cc", "tests/master/"],
     "messages/nodes.": ["master/node_service.cc", "members/member_node.cc", "tests/master/",
                         "examples/gloo-trainer/"],
@@ -89,7 +91,7 @@ DOORS = {
     "nanobind/": ["python/src/module.cc"],
     "Python.h": ["python/src/"],
     "CLI/": ["apps/", "benchmarks/", "examples/", "tests/"],
-    "spdlog/": ["apps/", "durability/", "follower/", "job/", "master/", "members/", "producer/", "server/", "watch/", "worker/"],
+    "spdlog/": ["apps/", "durability/", "follower/", "job/", "master/", "members/", "producer/", "rpc/", "server/", "watch/", "worker/"],
 }
 # Headers that certain folders must not reach, over whatever is between; the doors may.
 NO_PROTOBUF = ["base/", "collective/", "formats/", "kafka/", "models/"]
