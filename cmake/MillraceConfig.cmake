@@ -1,6 +1,7 @@
 # Installed: what the library for others' trainers is linked with, and itself as Millrace::millrace.
 include(CMakeFindDependencyMacro)
 find_dependency(absl)
+find_dependency(gRPC)
 find_dependency(PkgConfig)
 find_dependency(Protobuf)
 find_dependency(RocksDB)

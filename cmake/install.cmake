@@ -6,7 +6,7 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
-install(TARGETS millrace millrace_client millrace_job millrace_tasks millrace_processors millrace_stores
+install(TARGETS millrace millrace_client millrace_rpc millrace_answer_service millrace_job millrace_tasks millrace_processors millrace_stores
                 millrace_topics millrace_kafka millrace_models millrace_messages millrace_base
   EXPORT MillraceTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
