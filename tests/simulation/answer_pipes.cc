@@ -38,7 +38,7 @@ bool AnswerPipes::Send(Host server, const OutgoingRecord& record) {
 std::vector<WorkerId> AnswerPipes::TakeLost(Host server, Random& random) {
   std::vector<WorkerId> lost;
   for (Pipe& pipe : pipes_) {
-    if (pipe.server != server || !pipe.is_broken || pipe.is_noticed || random.Chance(0.5)) continue;
+    if (pipe.server != server || !pipe.is_broken || pipe.is_noticed || random.Chance(0.9)) continue;
     pipe.is_noticed = true;
     const std::vector<WorkerId> workers = servers_.at(server).routes.Close(pipe.stream);
     lost.insert(lost.end(), workers.begin(), workers.end());
