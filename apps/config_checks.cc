@@ -307,6 +307,33 @@ Status CheckReplicas(const JobConfig& config) {
   return absl::OkStatus();
 }
 
+Status CheckAnswers(const Answers& answers) {
+  const auto wrong = [](const std::string& field, const std::string& what) {
+    return absl::InvalidArgumentError(Named("answers." + field) + ": " + what);
+  };
+  if (!IsHostAndPort(answers.listen())) {
+    return wrong("listen", "'" + answers.listen() + "' is not HOST:PORT");
+  }
+  if (answers.has_advertise() && !IsHostAndPort(answers.advertise())) {
+    return wrong("advertise", "'" + answers.advertise() + "' is not HOST:PORT");
+  }
+  if (answers.has_tls_cert() != answers.has_tls_key()) {
+    return wrong("tls_cert",
+                 "it belongs together with " + Named("answers.tls_key") + ": give both");
+  }
+  if (answers.way() != Answers::DIRECT) return absl::OkStatus();
+  if (answers.has_tls_ca() && !answers.has_tls_cert()) {
+    return wrong("tls_ca", "a server needs tls_cert and tls_key, too");
+  }
+  if (IsLoopback(answers.listen()) || answers.has_tls_ca() || answers.insecure()) {
+    return absl::OkStatus();
+  }
+  return wrong("listen", "other machines reach " + answers.listen() +
+                             ", and whoever reaches it can read the model: give "
+                             "--answers-tls-cert, --answers-tls-key and --answers-tls-ca (mutual "
+                             "TLS), or --answers-insecure in a network that you trust");
+}
+
 // What a trainer of one's own does not use, or what it does not have yet.
 Status CheckExternal(const JobConfig& config) {
   const auto wrong = [](const std::string& field) {
@@ -507,6 +534,7 @@ Status ValidateConfig(const JobConfig& config) {
   const Server& server = config.server();
   MILLRACE_RETURN_IF_ERROR(CheckServerIds(config));
   MILLRACE_RETURN_IF_ERROR(CheckReplicas(config));
+  MILLRACE_RETURN_IF_ERROR(CheckAnswers(config.answers()));
   if (server.has_evaluation_log() && !server.has_test_file()) {
     return wrong(Named("server.evaluation_log") +
                  ": there is nothing to evaluate on; give test_file (--test), too");

@@ -362,6 +362,45 @@ FlagGroup ReplicaGroup() {
       }};
 }
 
+std::vector<Flag> AnswerTlsFlags() {
+  return {
+      {"--answers-tls-cert", "answers.tls_cert",
+       "PEM file of this program's certificate; of a ServerApp, for the host that workers connect "
+       "to",
+       "no TLS"},
+      {"--answers-tls-key", "answers.tls_key", "Its private key, PEM (with --answers-tls-cert)"},
+      {"--answers-tls-ca", "answers.tls_ca",
+       "PEM file of the authority whose certificates both sides must show (mutual TLS)",
+       "no client certificate is asked for; servers are verified with the system's authorities"},
+      {"--answers-insecure", "answers.insecure",
+       "Streams of answers over the network without mutual TLS: whoever reaches the address can "
+       "read the model, and whoever can write to the job topic can send workers a forged one"},
+  };
+}
+
+FlagGroup StraightAnswerGroup() {
+  FlagGroup group{
+      FlagUser::kServer,
+      "Straight answers",
+      {
+          {"--answers", "answers.way",
+           "direct: WorkerApps and trainers get their answers by a stream from this server, and "
+           "through Kafka where there is none"},
+          {"--answers-listen", "answers.listen",
+           "HOST:PORT to serve the streams at; port 0: a free one. One that other machines reach "
+           "needs mutual TLS (the three files below) or --answers-insecure"},
+          {"--answers-advertise", "answers.advertise",
+           "HOST:PORT that workers connect to for them; port 0: the port of --answers-listen",
+           "--answers-listen"},
+      }};
+  for (const Flag& flag : AnswerTlsFlags()) group.flags.push_back(flag);
+  return group;
+}
+
+FlagGroup TakenAnswersGroup() {
+  return {FlagUser::kWorker, "Answers that come straight from servers", AnswerTlsFlags()};
+}
+
 FlagGroup SnapshotGroup() {
   return {
       FlagUser::kServer,
@@ -429,10 +468,11 @@ const char* ProgramOf(FlagUser user) {
 }  // namespace
 
 const std::vector<FlagGroup>& FlagGroups() {
-  static const auto* const groups =
-      new std::vector<FlagGroup>{JobGroup(),    FeatureGroup(),   TrainingGroup(),  WorkersGroup(),
-                                 BufferGroup(), OptimizerGroup(), EmbeddingGroup(), StreamGroup(),
-                                 ServerGroup(), ReplicaGroup(),   SnapshotGroup(),  WorkerGroup()};
+  static const auto* const groups = new std::vector<FlagGroup>{
+      JobGroup(),    FeatureGroup(),     TrainingGroup(),       WorkersGroup(),
+      BufferGroup(), OptimizerGroup(),   EmbeddingGroup(),      StreamGroup(),
+      ServerGroup(), ReplicaGroup(),     StraightAnswerGroup(), SnapshotGroup(),
+      WorkerGroup(), TakenAnswersGroup()};
   return *groups;
 }
 

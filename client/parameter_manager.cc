@@ -67,6 +67,11 @@ JobConfig ConfigOf(const Settings& settings) {
   config.set_brokers(settings.brokers);
   config.set_workers(settings.trainers);
   config.set_broker_timeout_s(settings.timeout_s);
+  Answers& answers = *config.mutable_answers();
+  answers.set_tls_cert(settings.answers_tls_cert);
+  answers.set_tls_key(settings.answers_tls_key);
+  answers.set_tls_ca(settings.answers_tls_ca);
+  answers.set_insecure(settings.answers_insecure);
   for (const auto& [key, value] : settings.kafka) {
     KafkaSetting& setting = *config.add_kafka();
     setting.set_key(key);

@@ -129,7 +129,8 @@ Status TrainerConnection::OpenClients() {
   shared_partition_ =
       SharedWeightsPartition(MostWorkers(training_.training(), features_.workers()));
   handler_.on_record = [this](const ConsumedRecord& record) {
-    TakeRecord(record);
+    const Status usable = TakeRecord(record.partition, record.key, record.value);
+    if (!usable.ok()) unusable_ = std::string(usable.message());
     return absl::OkStatus();
   };
   handler_.on_out_of_range = [this](int32_t partition) {
@@ -139,6 +140,9 @@ Status TrainerConnection::OpenClients() {
   // Reading stands at the end before the first question is asked: no answer is missed.
   MILLRACE_RETURN_IF_ERROR(ReadFromEnd(shared_partition_));
   MILLRACE_RETURN_IF_ERROR(ReadFromEnd(static_cast<int32_t>(trainer_)));
+  MILLRACE_ASSIGN_OR_RETURN(straight_,
+                            AnswerReceiver::Create(config_, training_.shards(), &wakeup_));
+  straight_->Subscribe({trainer_});
   task_->Start(out_);
   return sender_->Send(out_);
 }
@@ -150,21 +154,21 @@ Status TrainerConnection::ReadFromEnd(int32_t partition) {
   return weights_->Assign(partition, range.end);
 }
 
-void TrainerConnection::TakeRecord(const ConsumedRecord& record) {
-  Status usable = absl::OkStatus();
-  if (record.partition == shared_partition_) {
-    const StatusOr<std::shared_ptr<const SharedWeights>> shared =
-        shared_->Take(record.key, record.value);
-    usable = shared.status();
-    if (shared.ok() && *shared != nullptr) task_->ProcessShared(*shared);
-  } else {
-    usable = task_->ProcessWeights(record.key, record.value);
-  }
-  if (!usable.ok()) unusable_ = std::string(usable.message());
+Status TrainerConnection::TakeRecord(int32_t partition, std::string_view key,
+                                     std::string_view value) {
+  if (partition != shared_partition_) return task_->ProcessWeights(key, value);
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const SharedWeights> shared,
+                            shared_->Take(key, value));
+  if (shared != nullptr) task_->ProcessShared(shared);
+  return absl::OkStatus();
 }
 
 StatusOr<size_t> TrainerConnection::PollOnce() {
-  MILLRACE_ASSIGN_OR_RETURN(const size_t events, weights_->Poll(kRecordsAtOnce, handler_));
+  MILLRACE_ASSIGN_OR_RETURN(size_t events, weights_->Poll(kRecordsAtOnce, handler_));
+  events +=
+      straight_->Poll([this](int32_t partition, std::string_view key, std::string_view value) {
+        return TakeRecord(partition, key, value);
+      });
   MILLRACE_RETURN_IF_ERROR(task_->Advance(out_));
   const auto now = std::chrono::steady_clock::now();
   if (task_->clock() != clock_) {
@@ -180,6 +184,7 @@ StatusOr<size_t> TrainerConnection::PollOnce() {
 Status TrainerConnection::RunTimers(Time now) {
   if (repeat_.Due(now)) {
     const size_t before = out_.size();
+    straight_->LookAgain();
     task_->Repeat(out_);
     repeat_.Repeated(now, out_.size() > before);
   }

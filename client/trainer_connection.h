@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -19,6 +20,7 @@
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
 #include "models/model.h"
+#include "rpc/answer_receiver.h"
 #include "tasks/repeat_timer.h"
 #include "tasks/shared_weights_reader.h"
 #include "tasks/trainer_task.h"
@@ -59,7 +61,8 @@ class TrainerConnection {
   // `refused_before`: where refusals stand that do not count.
   Status WaitForTraining(double timeout_s, Offset refused_before);
   Status OpenClients();
-  void TakeRecord(const ConsumedRecord& record);
+  // A record of `weights`. An error: it cannot be used.
+  Status TakeRecord(int32_t partition, std::string_view key, std::string_view value);
   // Returns how many events there were.
   StatusOr<size_t> PollOnce();
   Status ReadFromEnd(int32_t partition);
@@ -81,6 +84,7 @@ class TrainerConnection {
   std::unique_ptr<PartitionConsumer> ranges_;  // reads nothing
   std::unique_ptr<PartitionConsumer> weights_;
   ConsumerHandler handler_;
+  std::unique_ptr<AnswerReceiver> straight_;
   int32_t shared_partition_ = 0;
   std::unique_ptr<Model> model_;
   std::unique_ptr<TrainerTask> task_;

@@ -1,12 +1,14 @@
 # cmake --install BUILD --component library --prefix PREFIX
 #
 # installs the library for others' trainers, for find_package(Millrace). Its parts are static: those of the
-# programs, so nothing is compiled twice, and no program depends on where the library lies. What they are made of are packages of Debian, which MillraceConfig.cmake finds again.
+# programs, so nothing is compiled twice, and no program depends on where the library lies. What they are made
+# of are packages of Debian, which MillraceConfig.cmake finds again.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
-install(TARGETS millrace millrace_client millrace_job millrace_tasks millrace_processors millrace_stores
-                millrace_topics millrace_kafka millrace_models millrace_node_service millrace_messages millrace_base
+install(TARGETS millrace millrace_client millrace_rpc millrace_answer_service millrace_node_service millrace_job
+                millrace_tasks millrace_processors millrace_stores millrace_topics millrace_kafka millrace_models
+                millrace_messages millrace_base
   EXPORT MillraceTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 # Server programs of one's own are linked with all that ServerApp is made of, which needs more packages.

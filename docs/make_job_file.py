@@ -47,6 +47,7 @@ SECTIONS = [
     ("producer", "Producer", "`producer` (CsvProducer)"),
     ("server", "Server", "`server` (ServerApp)"),
     ("worker", "Worker", "`worker` (WorkerApp)"),
+    ("answers", "Answers", "`answers`: how a server's answers come to workers (ServerApp, WorkerApp)"),
     ("kafka", "KafkaSetting", "`kafka`: settings of librdkafka (all programs)"),
 ]
 

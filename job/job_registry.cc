@@ -45,6 +45,7 @@ constexpr char kTrainingKey[] = "training";
 constexpr char kEndedKey[] = "ended";
 constexpr char kRefusedKey[] = "refused";
 constexpr char kReplicasKey[] = "replicas";
+constexpr char kAnswersKey[] = "answers";
 constexpr char kSourceKey[] = "source";          // TopicSource's own (producer/source_log.h)
 constexpr char kGenerationKey[] = "generation";  // : and the number, which is all that it says
 constexpr seconds kReportEvery = seconds(5);
@@ -185,6 +186,17 @@ class KafkaJobRegistry final : public JobRegistry {
         .status();
   }
 
+  StatusOr<std::vector<AnswerOffer>> ReadAnswerOffers() override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    std::vector<AnswerOffer> offers;
+    for (const auto& [shard, offer] : answer_offers_) offers.push_back(offer);
+    return offers;
+  }
+  Status PublishAnswerOffer(const AnswerOffer& offer) override {
+    return PublishMessage(std::string(kAnswersKey) + ":" + std::to_string(offer.shard()), offer)
+        .status();
+  }
+
   Status PublishTraining(const JobTraining& training) override {
     if (!training_) MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!training_) {
@@ -272,7 +284,7 @@ class KafkaJobRegistry final : public JobRegistry {
     if (name == kGenerationKey) return TakeGeneration(std::string_view(record.key));
     if (name == kSourceKey) return absl::OkStatus();
     if (name != kFeaturesKey && name != kTrainingKey && name != kEndedKey && name != kReplicasKey &&
-        name != kRefusedKey) {
+        name != kRefusedKey && name != kAnswersKey) {
       return absl::InvalidArgumentError("its key is not one of Millrace's");
     }
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> body, Join(record));
@@ -300,6 +312,11 @@ class KafkaJobRegistry final : public JobRegistry {
         return absl::ResourceExhaustedError("more servers offer replicas than a job can have");
       }
       if (offer.epoch() == epoch_) offers_[ShardId(offer.server())] = std::move(offer);
+    } else if (name == kAnswersKey) {
+      AnswerOffer offer;
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, offer));
+      MILLRACE_RETURN_IF_ERROR(CheckOffer(offer));
+      if (offer.epoch() == epoch_) answer_offers_[ShardId(offer.shard())] = std::move(offer);
     } else {
       JobEnded ended;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, ended));
@@ -405,7 +422,8 @@ class KafkaJobRegistry final : public JobRegistry {
   std::optional<uint64_t> generation_;
   std::set<ShardId> ended_;
   std::optional<Refusal> refusal_;
-  std::map<ShardId, ReplicaOffer> offers_;      // by server
+  std::map<ShardId, ReplicaOffer> offers_;  // by server
+  std::map<ShardId, AnswerOffer> answer_offers_;
   std::map<std::string, ChunkJoiner> joiners_;  // by writer
   Offset last_ignored_ = -1;
 };
@@ -419,9 +437,10 @@ StatusOr<std::unique_ptr<JobRegistry>> JobRegistry::Create(const JobConfig& conf
   return std::unique_ptr<JobRegistry>(std::move(registry));
 }
 
-Status CheckOffer(const ReplicaOffer& offer) {
+namespace {
+
+Status CheckAddress(const std::string& address, std::string_view of) {
   constexpr size_t kMostAddress = 261;  // a name of the DNS, a colon, a port
-  const std::string& address = offer.address();
   const size_t colon = address.rfind(':');
   const auto is_host = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == '[' || c == ']' ||
@@ -438,10 +457,24 @@ Status CheckOffer(const ReplicaOffer& offer) {
     const std::string host = address.substr(0, colon);
     is_valid &= host.find(':') == std::string::npos || (host.front() == '[' && host.back() == ']');
   }
-  if (!is_valid) {
-    return absl::InvalidArgumentError("an offer of replicas at " + Printable(address) +
-                                      ", which is not HOST:PORT");
+  if (is_valid) return absl::OkStatus();
+  return absl::InvalidArgumentError("an offer of " + std::string(of) + " at " + Printable(address) +
+                                    ", which is not HOST:PORT");
+}
+
+}  // namespace
+
+Status CheckOffer(const AnswerOffer& offer) {
+  if (offer.shard() >= kMostShards) {
+    return absl::InvalidArgumentError("an offer of straight answers of shard " +
+                                      std::to_string(offer.shard()) + ": there is none");
   }
+  return offer.address().empty() ? absl::OkStatus()
+                                 : CheckAddress(offer.address(), "straight answers");
+}
+
+Status CheckOffer(const ReplicaOffer& offer) {
+  MILLRACE_RETURN_IF_ERROR(CheckAddress(offer.address(), "replicas"));
   if (static_cast<uint32_t>(offer.shard_size()) <= kMostOffers) return absl::OkStatus();
   return absl::InvalidArgumentError("an offer of replicas of " +
                                     std::to_string(offer.shard_size()) + " shards");

@@ -70,11 +70,18 @@ class JobRegistry {
   // stopped.
   virtual StatusOr<std::vector<ReplicaOffer>> ReadOffers() = 0;
   virtual Status PublishOffer(const ReplicaOffer& offer) = 0;
+
+  // The newest offer of straight answers of each shard, by its number. Some of these servers may
+  // have stopped.
+  virtual StatusOr<std::vector<AnswerOffer>> ReadAnswerOffers() = 0;
+  virtual Status PublishAnswerOffer(const AnswerOffer& offer) = 0;
 };
 
 // Checks that an offer's address is HOST:PORT and nothing else, and that its list of shards is not
 // too long, since other programs may write to the topic. Error: InvalidArgument.
 Status CheckOffer(const ReplicaOffer& offer);
+// The same; its address may be empty.
+Status CheckOffer(const AnswerOffer& offer);
 
 // Whether each of the shards 0, 1 .. is among those that have ended. (Other numbers are ignored,
 // since other programs may write to the topic.)

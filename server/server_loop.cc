@@ -25,6 +25,7 @@
 #include "kafka/consumer.h"
 #include "kafka/timeouts.h"
 #include "server/all_weights.h"
+#include "server/answer_ways.h"
 #include "server/class_names.h"
 #include "server/counted_report.h"
 #include "server/cut_saver.h"
@@ -38,6 +39,7 @@
 #include "server/waiting_report.h"
 #include "tasks/shard_feed.h"
 #include "tasks/task_options.h"
+#include "topics/most_workers.h"
 #include "topics/replica_placement.h"
 #include "topics/row_codec.h"
 #include "topics/topics.h"
@@ -111,7 +113,7 @@ class ServerLoop {
       }
       MILLRACE_ASSIGN_OR_RETURN(const size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
       MILLRACE_RETURN_IF_ERROR(LeaveCuts());
-      for (auto& [shard, feed] : feeds_) MILLRACE_RETURN_IF_ERROR(feed.AnswerDue(answers_));
+      MILLRACE_RETURN_IF_ERROR(AnswerDue());
       MILLRACE_RETURN_IF_ERROR(Announce());
       const SteadyTime now = std::chrono::steady_clock::now();
       MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
@@ -164,7 +166,7 @@ class ServerLoop {
         gradients_,
         PartitionConsumer::Create(ToKafkaOptions(config_), options,
                                   TopicName(config_.name(), Topic::kGradients), &wakeup_));
-    MILLRACE_ASSIGN_OR_RETURN(const ReplicaTls tls, ReadReplicaTls(config_));
+    MILLRACE_ASSIGN_OR_RETURN(const RpcTls tls, ReadTlsOfReplicas(config_));
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
       if (IsHosted(shard)) ids_.push_back(shard);
     }
@@ -188,6 +190,9 @@ class ServerLoop {
       MILLRACE_ASSIGN_OR_RETURN(counted_, CountedReport::Create(config_, broker_retry_));
     }
     MILLRACE_RETURN_IF_ERROR(StartReplicas(tls));
+    const int32_t shared =
+        SharedWeightsPartition(MostWorkers(training_.training(), features_.workers()));
+    MILLRACE_ASSIGN_OR_RETURN(ways_, AnswerWays::Open(config_, ids_, shared, &wakeup_, stop_));
     MILLRACE_ASSIGN_OR_RETURN(
         all_weights_, AllWeights::Create(config_, features_, training_, shards_, &wakeup_, stop_));
     return absl::OkStatus();
@@ -270,8 +275,8 @@ class ServerLoop {
                               std::string(successor.status().message()) + ")"));
   }
 
-  Status StartReplicas(const ReplicaTls& tls) {
-    WarnOfMissingReplicas();
+  Status StartReplicas(const RpcTls& tls) {
+    WarnOfMissingReplicas(ids_, training_.shards(), config_.server().replicas());
     const std::vector<ShardId> followed =
         ReplicatedBy(ids_, training_.shards(), config_.server().replicas());
     if (followed.empty()) return absl::OkStatus();
@@ -281,20 +286,16 @@ class ServerLoop {
     return absl::OkStatus();
   }
 
-  void WarnOfMissingReplicas() const {
-    const uint32_t wanted = config_.server().replicas();
-    for (ShardId shard = 0; shard < training_.shards(); ++shard) {
-      const uint32_t missing = ReplicasMissing(shard, ids_, training_.shards(), wanted);
-      if (missing == 0) continue;
-      spdlog::warn(
-          "shard {}: {} of {} replicas missing: the next servers in the ring are this same "
-          "process, "
-          "which keeps one copy of a shard; give each server a process of its own (--server-ids)",
-          shard, missing, wanted);
-    }
-  }
-
   // ---- answers ----
+
+  Status AnswerDue() {
+    const std::vector<WorkerId> lost = ways_->TakeLost();
+    for (auto& [shard, feed] : feeds_) {
+      if (!lost.empty()) shards_.at(shard)->task().AnswerAgain(lost);
+      MILLRACE_RETURN_IF_ERROR(feed.AnswerDue(answers_));
+    }
+    return absl::OkStatus();
+  }
 
   Status Announce() {
     const bool failed = sender_->DeliveryFailed();
@@ -357,6 +358,7 @@ class ServerLoop {
       next_unchanged_weights_ = now + kUnchangedWeightsEvery;
       for (auto& [shard, hosted] : shards_) hosted->task().PublishWeightsAgain();
     }
+    MarkUnpublished();
     bool is_sent = false;
     size_t values = 0;
     for (auto& [shard, feed] : feeds_) {
@@ -370,6 +372,12 @@ class ServerLoop {
         1000 * sizeof(float) * static_cast<double>(values) / kPublishedBytesPerSecond));
     next_weights_ = now + std::max<milliseconds>(kWeightsEvery, pause);
     return absl::OkStatus();
+  }
+
+  void MarkUnpublished() {
+    for (const ShardId shard : ways_->TakeUnpublished()) {
+      shards_.at(shard)->task().PublishWeightsAgain();
+    }
   }
 
   void AdvanceSnapshots(SteadyTime now) {
@@ -440,6 +448,7 @@ class ServerLoop {
   Status EndShards() {
     ended_ = true;
     // Whoever follows the job goes on with its last weights.
+    MarkUnpublished();
     for (auto& [shard, feed] : feeds_) {
       MILLRACE_RETURN_IF_ERROR(feed.PublishWeights(answers_).status());
     }
@@ -538,13 +547,15 @@ class ServerLoop {
   std::vector<ShardId> ids_;  // of the shards that are hosted here, ascending
   HostedShards shards_;
   std::map<ShardId, ShardFeed> feeds_;  // of the shards' tasks
+  std::unique_ptr<AnswerWays> ways_;
   std::unique_ptr<Replicator> replicator_;
   std::unique_ptr<ReplicaServer> replica_server_;  // after what it serves
   std::set<ShardId> lost_;                         // wait for the workers' weights
   WaitingReport waiting_report_{std::chrono::duration<double>(config_.server().waiting_report_s())};
   std::vector<OutgoingRecord> out_;  // but answers, which are sent as they are made
-  const RecordSink answers_{
-      [this](OutgoingRecord record) { return sender_->SendOne(std::move(record)); }};
+  const RecordSink answers_{[this](OutgoingRecord record) {
+    return ways_->Send(record) ? sender_->SendOne(std::move(record)) : absl::OkStatus();
+  }};
   SteadyTime next_metrics_;
   SteadyTime next_weights_;
   SteadyTime next_unchanged_weights_;

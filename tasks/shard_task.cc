@@ -194,6 +194,15 @@ Status ShardTask::AnswerDue(const RecordSink& out) {
   return absl::OkStatus();
 }
 
+void ShardTask::AnswerAgain(std::span<const WorkerId> workers) {
+  if (!replayed()) return;  // then all are answered
+  for (const WorkerId worker : workers) {
+    if (!processor_.clocks().Contains(worker)) continue;
+    served_[worker].reset();
+    due_.answers.push_back(worker);
+  }
+}
+
 Status ShardTask::Announce(const RecordSink& out) {
   std::ranges::fill(served_, std::nullopt);  // that may not have arrived
   std::vector<WorkerId> workers;
@@ -235,7 +244,9 @@ Status ShardTask::AppendShared(std::span<const WorkerId> workers, const RecordSi
   for (const WorkerId worker : workers) {
     message_id = Fnv1a64(EncodeBigEndian32(worker), message_id);
   }
-  return Append(SharedWeightsPartition(options_.workers), message_id, body, out);
+  return Append(
+      {SharedWeightsPartition(options_.workers), std::vector(workers.begin(), workers.end())},
+      message_id, body, out);
 }
 
 // The same position gives the same bytes, so it can name the message. Of the answers that a worker
@@ -251,7 +262,7 @@ Status ShardTask::AppendAnswer(WorkerId worker, std::optional<uint64_t> shared, 
                             processor_.Answer(worker, {shared, answers_to, requests}));
   if (processor_.Released(worker)) served_[worker] = processor_.clocks().clock(worker);
   const uint64_t kind = 4 * requests + (shared ? 1 : answers_to != 0 ? 2 : 0);
-  return Append(PartitionOf(worker), MessageId(kind), body, out);
+  return Append({PartitionOf(worker), {worker}, answers_to != 0}, MessageId(kind), body, out);
 }
 
 // A worker makes a request with each update. (A sequential one may begin a clock anew.)
@@ -265,16 +276,16 @@ size_t ShardTask::RequestsToServe(WorkerId worker, bool is_reply) const {
 Status ShardTask::AppendPreviousAnswer(const ServerOutput::PreviousReceiver& receiver,
                                        const RecordSink& out) const {
   MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.PreviousAnswer(receiver));
-  return Append(PartitionOf(receiver.worker), MessageId(3), body, out);
+  return Append({PartitionOf(receiver.worker), {receiver.worker}, true}, MessageId(3), body, out);
 }
 
-Status ShardTask::Append(int32_t partition, uint64_t message_id, const std::string& body,
+Status ShardTask::Append(const Address& to, uint64_t message_id, const std::string& body,
                          const RecordSink& out) const {
   uint32_t chunk = 0;
   for (std::string& frame : MakeFrames(body, message_id, options_.max_frame_bytes)) {
-    MILLRACE_RETURN_IF_ERROR(
-        out({Topic::kWeights, partition,
-             EncodeBigEndian32(options_.shard) + EncodeBigEndian32(chunk++), std::move(frame)}));
+    MILLRACE_RETURN_IF_ERROR(out({Topic::kWeights, to.partition,
+                                  EncodeBigEndian32(options_.shard) + EncodeBigEndian32(chunk++),
+                                  std::move(frame), to.answers, to.is_reply}));
   }
   return absl::OkStatus();
 }

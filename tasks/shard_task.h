@@ -70,6 +70,8 @@ class ShardTask {
   std::optional<uint64_t> snapshot() const { return snapshot_; }
   // Folds what was held at the cut.
   Status LeaveCut();
+  // An answer to these may be lost: the next AnswerDue answers them again, from state.
+  void AnswerAgain(std::span<const WorkerId> workers);
   // Answers all workers from state.
   Status Announce(const RecordSink& out);
   // Sends the weights on the shared partition without an answer to anybody, if they are not the
@@ -132,7 +134,13 @@ class ShardTask {
   // Of the state now, as SharedWeights has it.
   uint64_t Version() const { return static_cast<uint64_t>(position_); }
   uint64_t MessageId(uint64_t kind) const;
-  Status Append(int32_t partition, uint64_t message_id, const std::string& body,
+  // Whom a record of `weights` answers, and on which partition.
+  struct Address {
+    int32_t partition = 0;
+    std::vector<WorkerId> answers{};
+    bool is_reply = false;
+  };
+  Status Append(const Address& to, uint64_t message_id, const std::string& body,
                 const RecordSink& out) const;
 
   ServerOptions options_;

@@ -61,6 +61,11 @@ class WorkerFeed {
   }
   void TakeWeights(Offset offset, std::string_view key, std::string_view value,
                    std::vector<OutgoingRecord>& out);
+  // WorkerTask::ProcessStraight.
+  Status TakeStraight(std::string_view key, std::string_view value) {
+    has_news_ = true;
+    return task_->ProcessStraight(key, value);
+  }
   void TakeShared(const std::shared_ptr<const SharedWeights>& shared) {
     has_news_ = task_->ProcessShared(shared) || has_news_;
   }

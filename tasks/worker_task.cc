@@ -183,14 +183,14 @@ Status WorkerTask::ProcessInput(const InputDataRecord& record) {
   return absl::OkStatus();
 }
 
-Status WorkerTask::TakeWeights(std::string_view key, std::string_view value) {
+Status WorkerTask::ProcessStraight(std::string_view key, std::string_view value) {
   MILLRACE_ASSIGN_OR_RETURN(const auto body, weights_joiner_.Take(key, value));
   return body ? training_->ProcessWeights(*body) : absl::OkStatus();
 }
 
 void WorkerTask::ProcessWeights(Offset offset, std::string_view key, std::string_view value,
                                 std::vector<OutgoingRecord>& out) {
-  const Status status = TakeWeights(key, value);
+  const Status status = ProcessStraight(key, value);
   if (status.ok()) return;
   const auto partition = static_cast<int32_t>(options_.worker);
   CountUnusable(partition, offset, status);

@@ -77,6 +77,9 @@ class WorkerTask {
   // unusable answer.
   void ProcessWeights(Offset offset, std::string_view key, std::string_view value,
                       std::vector<OutgoingRecord>& out);
+  // The same of a record that has come by a stream. An error: it is unusable, and nothing has
+  // changed.
+  Status ProcessStraight(std::string_view key, std::string_view value);
   // Processes a shared record of `weights` (SharedWeightsReader). Returns whether it is news to
   // this worker.
   bool ProcessShared(const std::shared_ptr<const SharedWeights>& shared) {
@@ -133,7 +136,6 @@ class WorkerTask {
   };
   void KnowJoined(const WorkerLeases& leases);
   OnePassOptions BatchOptions() const;
-  Status TakeWeights(std::string_view key, std::string_view value);
   // Counts an unusable record of `weights`.
   void CountUnusable(int32_t partition, Offset offset, const Status& why);
   // Appends it to `out` as a dead letter.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/types.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -17,6 +18,10 @@ struct OutgoingRecord {
   int32_t partition = 0;
   std::string key;
   std::string value;
+  // Of `weights`: the workers that it answers; none: it is for those who follow the job.
+  std::vector<WorkerId> answers{};
+  // It answers a worker that has asked.
+  bool is_reply = false;
 };
 
 // Takes a task's records one by one. A shard's answers to all its workers may be larger than

@@ -3,13 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +24,7 @@
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
 #include "kafka/timeouts.h"
+#include "rpc/answer_receiver.h"
 #include "stores/rocksdb_byte_map.h"
 #include "stores/store_generation.h"
 #include "tasks/repeat_timer.h"
@@ -36,6 +37,7 @@
 #include "topics/topics.h"
 #include "worker/hosted_workers.h"
 #include "worker/leased_input.h"
+#include "worker/task_warnings.h"
 #include "worker/waiting_workers.h"
 
 namespace millrace {
@@ -87,6 +89,7 @@ class WorkerLoop {
     while (!stop_) {
       // Weights first: an update that is owed is what the whole job waits for.
       MILLRACE_ASSIGN_OR_RETURN(size_t events, weights_->Poll(kWeightsAtOnce, weights_handler_));
+      events += straight_->Poll(straight_handler_);
       MILLRACE_RETURN_IF_ERROR(Advance());
       MILLRACE_ASSIGN_OR_RETURN(const size_t records, PollRows());
       events += records;
@@ -154,6 +157,8 @@ class WorkerLoop {
                               KafkaAdmin::Create(kafka, "worker-trim"));
     trimmer_ = std::make_unique<Trimmer>(std::move(admin));
     MILLRACE_ASSIGN_OR_RETURN(registry_, JobRegistry::Create(config_, stop_));
+    MILLRACE_ASSIGN_OR_RETURN(straight_,
+                              AnswerReceiver::Create(config_, training_.shards(), &wakeup_));
     if (training_.training().schedule() == Training::BUFFER) {
       const std::string folder = config_.worker().data_dir() + "/" + config_.name();
       MILLRACE_ASSIGN_OR_RETURN(store_, OpenRocksDb(folder));
@@ -180,7 +185,7 @@ class WorkerLoop {
       WorkerTask& task = *found->second.task;
       const uint64_t unusable = task.unusable_answers();
       found->second.feed->TakeWeights(record.offset, record.key, record.value, out_);
-      if (task.unusable_answers() > unusable) ReportUnusableAnswer(task);
+      if (task.unusable_answers() > unusable) WarnOfUnusableAnswer(task);
       return absl::OkStatus();
     };
     weights_handler_.on_out_of_range = [this](int32_t partition) {
@@ -231,6 +236,26 @@ class WorkerLoop {
     leased_handler_.range_of = [this](int32_t partition) { return RangeOf(*ranges_, partition); };
   }
 
+  // What has come by a stream.
+  Status TakeStraight(int32_t partition, std::string_view key, std::string_view value) {
+    if (partition != shared_partition_) {
+      const auto found = tasks_.find(static_cast<WorkerId>(partition));
+      return found == tasks_.end() ? absl::OkStatus()
+                                   : found->second.feed->TakeStraight(key, value);
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const SharedWeights> shared,
+                              shared_.Take(key, value));
+    if (shared == nullptr) return absl::OkStatus();
+    for (auto& [worker, hosted] : tasks_) hosted.feed->TakeShared(shared);
+    return absl::OkStatus();
+  }
+
+  void Subscribe() {
+    std::set<WorkerId> workers;
+    for (const auto& [worker, hosted] : tasks_) workers.insert(worker);
+    straight_->Subscribe(workers);
+  }
+
   void HoldOrLetGo(int32_t partition, WorkerFeed& feed) {
     if (!input_) return;  // leased rows are held by what their workers want
     if (const std::optional<bool> hold = feed.TakeHold()) input_->Hold(partition, *hold);
@@ -247,7 +272,7 @@ class WorkerLoop {
       }
       hosted.task->ProcessUnusableShared(record.offset, record.key, record.value, shared.status(),
                                          out_);
-      ReportUnusableAnswer(*hosted.task);
+      WarnOfUnusableAnswer(*hosted.task);
     }
   }
 
@@ -285,6 +310,7 @@ class WorkerLoop {
     MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(static_cast<int32_t>(worker)));
     hosted.feed->Started(out_);
     tasks_.insert_or_assign(worker, std::move(hosted));
+    Subscribe();
     return absl::OkStatus();
   }
 
@@ -381,6 +407,7 @@ class WorkerLoop {
     if (!lost) Commit(worker, found->second);
     Status status = Save(*found->second.task);
     tasks_.erase(found);
+    Subscribe();
     status.Update(weights_->Unassign(static_cast<int32_t>(worker)));
     if (tasks_.empty()) status.Update(weights_->Unassign(shared_partition_));
     return status;
@@ -402,7 +429,10 @@ class WorkerLoop {
                                    : "the stream at offset " +
                                          std::to_string(int64_t{hosted.task->next_offset()}));
       }
-      ReportDeniedLeave(hosted);
+      if (std::exchange(hosted.denied_leaves, hosted.task->denied_leaves()) !=
+          hosted.task->denied_leaves()) {
+        WarnOfDeniedLeave(*hosted.task);
+      }
       HoldOrLetGo(static_cast<int32_t>(worker), *hosted.feed);
       if (evaluation_log_) {
         for (const WorkerOutput::Evaluation& e : hosted.task->TakeEvaluations()) {
@@ -421,6 +451,7 @@ class WorkerLoop {
     // The only timer of the protocol: what is unanswered is said again. It changes no result.
     for (auto& [worker, hosted] : tasks_) {
       if (!hosted.repeat.Due(now)) continue;
+      straight_->LookAgain();
       const size_t before = out_.size();
       hosted.task->Repeat(out_);
       hosted.repeat.Repeated(now, out_.size() > before);
@@ -450,28 +481,6 @@ class WorkerLoop {
       for (const ShardId shard : hosted.task->SilentShards()) silent.insert(shard);
     }
     return silent;
-  }
-
-  // A worker that gets no other answers waits for ever. Said ever more seldom.
-  static void ReportUnusableAnswer(const WorkerTask& task) {
-    if (!std::has_single_bit(task.unusable_answers())) return;
-    spdlog::warn(
-        "worker {}: {} messages of weights cannot be used, and go to dead-letter; the last: {}. "
-        "Check that no other program writes to weights, and that all programs have the same "
-        "version",
-        task.worker(), task.unusable_answers(), task.last_unusable_answer());
-  }
-
-  // Said ever more seldom, too.
-  static void ReportDeniedLeave(Hosted& hosted) {
-    const uint64_t denied = hosted.task->denied_leaves();
-    if (std::exchange(hosted.denied_leaves, denied) == denied || !std::has_single_bit(denied)) {
-      return;
-    }
-    spdlog::warn(
-        "worker {}: a message of weights said that this worker has left, which the server denies "
-        "({} so far); the worker goes on. Check that no other program writes to weights",
-        hosted.task->worker(), denied);
   }
 
   // Rows were deleted under the reader: a new task starts at the first row that is there.
@@ -578,6 +587,12 @@ class WorkerLoop {
   ConsumerHandler weights_handler_;
   GroupConsumer::Handler input_handler_;
   LeasedInput::Handler leased_handler_;
+
+  std::unique_ptr<AnswerReceiver> straight_;
+  const AnswerReceiver::Take straight_handler_ = [this](int32_t partition, std::string_view key,
+                                                        std::string_view value) {
+    return TakeStraight(partition, key, value);
+  };
 
   std::map<WorkerId, Hosted> tasks_;
   std::set<int32_t> behind_;         // partitions of weights, deleted before they were read

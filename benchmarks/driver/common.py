@@ -21,7 +21,8 @@ WORK = ROOT / "build" / "bench"
 # Each is a file of this folder.
 NAMES = ("loop", "latency", "idle", "scaling", "dense", "features", "classes", "embedding",
          "replication", "recovery", "compression", "rows", "ingest", "reader", "train", "micro",
-         "allreduce", "predict", "freshness", "memory", "master")
+         "allreduce", "predict", "freshness", "memory", "master",
+         "manager")
 WORKERS = 4
 TEXT = ["--label", "label", "--text", "text", "--classes", "1,2,3,4,5,6", "--text-buckets", "1024"]
 # Programs that are done, but for a benchmark of how they start, are given so long.

@@ -7,12 +7,12 @@
 #include <string_view>
 #include <utility>
 
-#include "base/host_and_port.h"
-#include "base/host_name.h"
 #include "durability/checkpoints/shard_store.h"
 #include "job/job_registry.h"
+#include "rpc/address.h"
 #include "stores/rocksdb_byte_map.h"
 #include "tasks/checkpoint.h"
+#include "topics/replica_placement.h"
 
 namespace millrace {
 namespace {
@@ -35,25 +35,18 @@ Status CheckCopy(const std::string& files, const ReplicaDescription& copy) {
 
 }  // namespace
 
-StatusOr<ReplicaTls> ReadReplicaTls(const JobConfig& config) {
+StatusOr<RpcTls> ReadTlsOfReplicas(const JobConfig& config) {
   const Server& server = config.server();
-  return ReadReplicaTls(server.replica_tls_cert(), server.replica_tls_key(),
-                        server.replica_tls_ca());
+  return ReadRpcTls(server.replica_tls_cert(), server.replica_tls_key(), server.replica_tls_ca());
 }
 
-PeerReplicas::PeerReplicas(const JobConfig& config, ReplicaTls tls,
-                           const std::vector<ShardId>& hosted, const std::atomic<bool>& stop,
-                           const ReplicaTimeouts& timeouts)
+PeerReplicas::PeerReplicas(const JobConfig& config, RpcTls tls, const std::vector<ShardId>& hosted,
+                           const std::atomic<bool>& stop, const ReplicaTimeouts& timeouts)
     : config_(config),
       tls_(std::move(tls)),
       server_(hosted.empty() ? ShardId(0) : hosted.front()),
       stop_(stop),
       timeouts_(timeouts) {}
-
-// An offer comes from a topic: without mutual TLS whoever can write there could give a model.
-bool PeerReplicas::MayAsk(const std::string& address) const {
-  return tls_.mutual() || config_.server().replica_insecure() || IsLoopback(address);
-}
 
 StatusOr<std::vector<ReplicaOffer>> PeerReplicas::ReadOffers() const {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
@@ -82,7 +75,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
           shard, offer.address());
       continue;
     }
-    if (!MayAsk(offer.address())) {
+    if (!MayConnect(offer.address(), tls_, config_.server().replica_insecure())) {
       spdlog::warn(
           "shard {}: the replica at {} is not fetched: it is on another machine, and this server "
           "has no mutual TLS; give --replica-tls-cert, --replica-tls-key and --replica-tls-ca, or "
@@ -141,20 +134,22 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
   return std::nullopt;
 }
 
-std::string ReplicaAddress(const std::string& listen, const std::string& advertise, int port) {
-  const std::string& given = advertise.empty() ? listen : advertise;
-  const size_t colon = given.rfind(':');
-  std::string host = given.substr(0, colon);
-  if (advertise.empty() && (host == "0.0.0.0" || host == "[::]" || host == "*")) {
-    host = HostName().value_or(host);
+void WarnOfMissingReplicas(const std::vector<ShardId>& hosted, uint32_t shards, uint32_t wanted) {
+  for (ShardId shard = 0; shard < shards; ++shard) {
+    const uint32_t missing = ReplicasMissing(shard, hosted, shards, wanted);
+    if (missing == 0) continue;
+    spdlog::warn(
+        "shard {}: {} of {} replicas missing: the next servers in the ring are this same process, "
+        "which keeps one copy of a shard; give each server a process of its own (--server-ids)",
+        shard, missing, wanted);
   }
-  const std::string given_port = given.substr(colon + 1);
-  return host + ":" + (std::stoi(given_port) == 0 ? std::to_string(port) : given_port);
 }
 
-StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(
-    const JobConfig& config, const ReplicaTls& tls, const std::vector<ShardId>& hosted,
-    const std::vector<ShardId>& kept, ReplicaSource& source, const std::atomic<bool>& stop) {
+StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(const JobConfig& config, const RpcTls& tls,
+                                                       const std::vector<ShardId>& hosted,
+                                                       const std::vector<ShardId>& kept,
+                                                       ReplicaSource& source,
+                                                       const std::atomic<bool>& stop) {
   const Server& server = config.server();
   if (!server.has_replica_listen() || kept.empty() || hosted.empty()) return nullptr;
   ReplicaServerOptions options;
@@ -169,7 +164,7 @@ StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(
   offer.set_server(hosted.front());
   offer.mutable_shard()->Add(kept.begin(), kept.end());
   offer.set_address(
-      ReplicaAddress(server.replica_listen(), server.replica_advertise(), serving->port()));
+      AdvertisedAddress(server.replica_listen(), server.replica_advertise(), serving->port()));
   offer.set_tls(tls.used());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));

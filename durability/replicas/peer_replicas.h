@@ -12,20 +12,20 @@
 #include "base/types.h"
 #include "durability/replicas/replica_client.h"
 #include "durability/replicas/replica_server.h"
-#include "durability/replicas/tls.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
+#include "rpc/tls.h"
 
 namespace millrace {
 
 // Reads the TLS files that the configuration names.
-StatusOr<ReplicaTls> ReadReplicaTls(const JobConfig& config);
+StatusOr<RpcTls> ReadTlsOfReplicas(const JobConfig& config);
 
 // Fetches copies from the servers that offer them in the job topic. Used by one thread.
 class PeerReplicas {
  public:
   // `hosted`: this server's shards, ascending. `config` and `stop` outlive it.
-  PeerReplicas(const JobConfig& config, ReplicaTls tls, const std::vector<ShardId>& hosted,
+  PeerReplicas(const JobConfig& config, RpcTls tls, const std::vector<ShardId>& hosted,
                const std::atomic<bool>& stop, const ReplicaTimeouts& timeouts = {});
 
   // A FetchCopy: fetches the copy with the highest offset; if that fails, the next one. Logs which
@@ -37,25 +37,25 @@ class PeerReplicas {
                                                  ShardId shard, const std::string& folder);
 
  private:
-  bool MayAsk(const std::string& address) const;
   StatusOr<std::vector<ReplicaOffer>> ReadOffers() const;
 
   const JobConfig& config_;
-  const ReplicaTls tls_;
+  const RpcTls tls_;
   const ShardId server_;  // the first shard that is hosted here
   const std::atomic<bool>& stop_;
   const ReplicaTimeouts timeouts_;
   std::optional<std::vector<ReplicaOffer>> offers_;
 };
 
+// Warns of the shards of which this process, which hosts `hosted`, would keep several copies.
+void WarnOfMissingReplicas(const std::vector<ShardId>& hosted, uint32_t shards, uint32_t wanted);
+
 // Starts to serve `source`, which keeps copies of the shards `kept`, at the configured address, and
 // publishes the offer. Null when no address is configured.
-StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(
-    const JobConfig& config, const ReplicaTls& tls, const std::vector<ShardId>& hosted,
-    const std::vector<ShardId>& kept, ReplicaSource& source, const std::atomic<bool>& stop);
-
-// The address that other servers connect to: `advertise`, or else `listen` (a wildcard host becomes
-// this machine's name), with the port that is actually bound.
-std::string ReplicaAddress(const std::string& listen, const std::string& advertise, int port);
+StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(const JobConfig& config, const RpcTls& tls,
+                                                       const std::vector<ShardId>& hosted,
+                                                       const std::vector<ShardId>& kept,
+                                                       ReplicaSource& source,
+                                                       const std::atomic<bool>& stop);
 
 }  // namespace millrace

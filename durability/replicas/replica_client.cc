@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "base/printable.h"
-#include "durability/replicas/credentials.h"
 #include "durability/replicas/received_folder.h"
-#include "durability/replicas/watchdog.h"
 #include "messages/replica.grpc.pb.h"
+#include "rpc/credentials.h"
+#include "rpc/watchdog.h"
 
 namespace millrace {
 namespace {
@@ -25,7 +25,7 @@ using std::chrono::steady_clock;
 
 constexpr uint32_t kMostFiles = 100'000;  // of one copy
 
-std::unique_ptr<Replicas::Stub> Connect(const std::string& address, const ReplicaTls& tls) {
+std::unique_ptr<Replicas::Stub> Connect(const std::string& address, const RpcTls& tls) {
   grpc_internal::SendGrpcLogToOurs();
   grpc::ChannelArguments arguments;
   // Each fetch has a connection of its own: one that is broken is nobody else's.
@@ -36,7 +36,7 @@ std::unique_ptr<Replicas::Stub> Connect(const std::string& address, const Replic
 }
 
 StatusOr<ReplicaDescription> DescribeReplica(const std::string& address,
-                                             const ReplicaRequest& request, const ReplicaTls& tls,
+                                             const ReplicaRequest& request, const RpcTls& tls,
                                              const ReplicaTimeouts& timeouts) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + timeouts.describe);
@@ -49,7 +49,7 @@ StatusOr<ReplicaDescription> DescribeReplica(const std::string& address,
 // One call, from its begin to the folder's name.
 class Fetching {
  public:
-  Fetching(const ReplicaFetch& fetch, const ReplicaTls& tls, const std::atomic<bool>& stop)
+  Fetching(const ReplicaFetch& fetch, const RpcTls& tls, const std::atomic<bool>& stop)
       : fetch_(fetch), stop_(stop), stub_(Connect(fetch.address, tls)) {}
 
   StatusOr<ReplicaTransfer> Run() {
@@ -209,7 +209,7 @@ class Fetching {
 }  // namespace
 
 std::vector<StatusOr<ReplicaDescription>> DescribeReplicas(
-    const std::vector<std::string>& addresses, const ReplicaRequest& request, const ReplicaTls& tls,
+    const std::vector<std::string>& addresses, const ReplicaRequest& request, const RpcTls& tls,
     const ReplicaTimeouts& timeouts) {
   std::vector<StatusOr<ReplicaDescription>> described(addresses.size(),
                                                       absl::UnknownError("no request was sent"));
@@ -222,7 +222,7 @@ std::vector<StatusOr<ReplicaDescription>> DescribeReplicas(
   return described;
 }
 
-StatusOr<ReplicaTransfer> FetchReplica(const ReplicaFetch& fetch, const ReplicaTls& tls,
+StatusOr<ReplicaTransfer> FetchReplica(const ReplicaFetch& fetch, const RpcTls& tls,
                                        const std::atomic<bool>& stop) {
   return Fetching(fetch, tls, stop).Run();
 }

@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 #include "base/types.h"
-#include "durability/replicas/tls.h"
 #include "messages/replica.pb.h"
+#include "rpc/tls.h"
 
 namespace millrace {
 
@@ -30,7 +30,7 @@ struct ReplicaTimeouts {
 // The copies' descriptions, or why there is none, in the order of the addresses. All servers are
 // asked at the same time. Errors name the address.
 std::vector<StatusOr<ReplicaDescription>> DescribeReplicas(
-    const std::vector<std::string>& addresses, const ReplicaRequest& request, const ReplicaTls& tls,
+    const std::vector<std::string>& addresses, const ReplicaRequest& request, const RpcTls& tls,
     const ReplicaTimeouts& timeouts);
 
 struct ReplicaTransfer {
@@ -54,7 +54,7 @@ struct ReplicaFetch {
 // Blocks until the store is complete. After an error nothing of it is left on the disk.
 // Unavailable, DeadlineExceeded: the server is unreachable or too slow. DataLoss: the data is
 // damaged, or is not what was requested. Cancelled: by `stop`.
-StatusOr<ReplicaTransfer> FetchReplica(const ReplicaFetch& fetch, const ReplicaTls& tls,
+StatusOr<ReplicaTransfer> FetchReplica(const ReplicaFetch& fetch, const RpcTls& tls,
                                        const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -14,9 +14,9 @@
 
 #include "base/crc32c.h"
 #include "base/printable.h"
-#include "durability/replicas/credentials.h"
-#include "durability/replicas/watchdog.h"
 #include "messages/replica.grpc.pb.h"
+#include "rpc/credentials.h"
+#include "rpc/watchdog.h"
 
 namespace millrace {
 namespace {

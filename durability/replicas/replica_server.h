@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
-#include "durability/replicas/tls.h"
+#include "rpc/tls.h"
 
 namespace millrace {
 
@@ -28,7 +28,7 @@ struct ReplicaServerOptions {
   std::string job;
   uint64_t epoch = 1;
   std::string listen;  // HOST:PORT; port 0: a free one
-  ReplicaTls tls;
+  RpcTls tls;
   int most_streams = 4;  // at a time; a disk serves few better than many
   // The transfer ends when the receiver accepts no data for so long.
   std::chrono::milliseconds piece_timeout = std::chrono::seconds(30);

@@ -25,6 +25,13 @@ struct Settings {
   std::string master{};
   // librdkafka settings, such as {"security.protocol", "SSL"}.
   std::vector<std::pair<std::string, std::string>> kafka{};
+  // Of servers with --answers direct: PEM files, as WorkerApp's --answers-tls-cert,
+  // --answers-tls-key and --answers-tls-ca, and --answers-insecure. Without them answers from other
+  // machines come through Kafka.
+  std::string answers_tls_cert{};
+  std::string answers_tls_key{};
+  std::string answers_tls_ca{};
+  bool answers_insecure = false;
   // How long a call may wait, for a broker (kUnavailable) or for servers and other trainers
   // (kDeadlineExceeded). 0: as long as it takes. Nothing is lost then: the call may be made again.
   double timeout_s = 0;

@@ -334,5 +334,25 @@ TEST(CheckDataDir, FindsOutBeforeAnythingIsMadeWhetherAFolderCanBe) {
               HasSubstr("/dev/null/a/b (--data-dir) cannot be made or written: /dev/null: Not a"));
 }
 
+TEST(ValidateConfig, StraightAnswersForOtherMachinesNeedMutualTlsOrToBeAllowed) {
+  JobConfig config;
+  Answers& answers = *config.mutable_answers();
+  answers.set_way(Answers::DIRECT);
+  EXPECT_TRUE(ValidateConfig(config).ok()) << "on this machine";
+  answers.set_listen("0.0.0.0:0");
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("--answers-insecure"));
+  answers.set_insecure(true);
+  EXPECT_TRUE(ValidateConfig(config).ok());
+  answers.set_insecure(false);
+  answers.set_tls_ca("ca.pem");
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("tls_cert"));
+  answers.set_tls_cert("cert.pem");
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("belongs together"));
+  answers.set_tls_key("key.pem");
+  EXPECT_TRUE(ValidateConfig(config).ok());
+  answers.set_advertise("nowhere");
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("is not HOST:PORT"));
+}
+
 }  // namespace
 }  // namespace millrace

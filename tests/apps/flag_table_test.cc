@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_split.h"
@@ -17,14 +18,16 @@ using ::testing::HasSubstr;
 
 TEST(FlagTable, EveryFlagHasAFieldAndNoTwoOfAProgramHaveTheSameNameOrField) {
   std::set<std::string> server_names;
-  std::set<std::pair<bool, std::string>> fields;  // of CsvProducer, and of the others
+  // Of CsvProducer, of WorkerApp, and of the others.
+  std::set<std::tuple<bool, bool, std::string>> fields;
   for (const FlagGroup& group : FlagGroups()) {
     for (const Flag& flag : group.flags) {
       const FlagField field(flag.field);  // which checks the path
       EXPECT_FALSE(field.type_name().empty()) << flag.name;
       const bool is_producers =
           group.user == FlagUser::kFeatures || group.user == FlagUser::kProducer;
-      EXPECT_TRUE(fields.insert({is_producers, flag.field}).second) << flag.field;
+      const bool is_workers = group.user == FlagUser::kWorker;
+      EXPECT_TRUE(fields.insert({is_producers, is_workers, flag.field}).second) << flag.field;
       if (group.user == FlagUser::kWorker || group.user == FlagUser::kProducer) continue;
       for (const auto& name : std::vector<std::string>(absl::StrSplit(flag.name, ','))) {
         EXPECT_TRUE(server_names.insert(name).second) << name;

@@ -27,12 +27,14 @@ class OnABroker(topology.OnABroker):
                        check=True, stdout=subprocess.DEVNULL)  # fmt: skip
 
     def job(self, name, training=("--optimizer", "momentum", "--learning-rate", "0.05"), trainer=None,
-            servers=SERVERS, steps=STEPS):  # fmt: skip
-        """Two trainers and some servers, of which none runs yet."""
+            servers=SERVERS, steps=STEPS, server=()):  # fmt: skip
+        """Two trainers and some servers, of which none runs yet. server: flags of the servers."""
         job = topology.Job(self.broker, name, self.path, workers=2, servers=servers,
                            training=["--model", "external", *training])  # fmt: skip
         for name in "worker0", "worker1", "producer":
             del job.commands[name]
+        for name in servers:
+            job.commands[name] += server
         for number in range(2):
             job.commands[f"trainer{number}"] = [
                 *(trainer or self.trainer), self.broker.address, job.name, "2", str(number), str(steps),
@@ -93,6 +95,15 @@ class OnABroker(topology.OnABroker):
 class TrainersInCpp(OnABroker):
     def test_whose_processes_and_servers_are_killed_end_in_the_bytes_of_an_undisturbed_run(self):
         self.assert_ends_in_the_same_bytes_whoever_is_killed()
+
+    def test_whose_answers_come_straight_end_in_the_same_bytes_whoever_is_killed(self):
+        calm = self.job("through-kafka").start()
+        calm.wait_all()
+        killed = self.job("straight", server=["--answers", "direct"]).start()
+        self.disturb(killed)
+        self.assertEqual(killed.weights.read_bytes(), calm.weights.read_bytes())
+        for server in SERVERS:
+            self.assertGreaterEqual(killed.log(server).count("gets its answers straight"), 3)
 
     def test_of_a_bounded_job_learn_whoever_is_killed(self):
         job = self.job("bounded", training=("--consistency", "bounded:20", "--learning-rate", "0.2")).start()

@@ -10,7 +10,7 @@ namespace millrace::simulation {
 
 class Host {
  public:
-  explicit Host(World& world) : world_(world) {}
+  explicit Host(World& world) : world_(world), number_(world.next_host++) {}
   virtual ~Host() = default;
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
@@ -49,9 +49,12 @@ class Host {
     }
   }
 
+  uint64_t number() const { return number_; }
+
   World& world_;
 
  private:
+  const uint64_t number_;
   bool alive_ = true;
   std::optional<uint64_t> zombie_steps_;
   Sender sender_;

@@ -192,10 +192,25 @@ void TopK(Scenario& scenario, Faults& faults) {
   faults.strangers = false;
 }
 
+// Takes what it has sent by a stream for delivered, when the stream has broken.
+class ForgetsWhatAStreamHad final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  void AnswerAgain(std::span<const WorkerId>) override {}
+};
+
 }  // namespace
 
 std::vector<PlantedError> PlantedInWorkers() {
   std::vector<PlantedError> errors;
+  errors.push_back(InServer<ForgetsWhatAStreamHad>("answers that are lost with a stream", 50,
+                                                   [](Scenario& scenario, Faults& faults) {
+                                                     Sequential(scenario, faults);
+                                                     WithoutTimer(scenario, faults);
+                                                     scenario.direct = true;
+                                                   }));
   errors.push_back(
       InWorker<ForgetsWhatItKeptBack>("a worker that forgets what it kept back", 10, TopK));
   errors.push_back(InWorker<MissesASharedRecord>("a shared record that is missed", 20,

@@ -131,6 +131,7 @@ Outcome RunSeed(uint64_t seed) {
     scenario.flushes = Random::Hash(scenario.data_seed, 0, 0, 50003) % 2 == 0;
     const bool obeys = Random::Hash(scenario.data_seed, 0, 0, 50004) % 4 != 0;
     scenario.training.set_batch_wait_s(obeys ? 1 : 0);
+    scenario.direct = Random::Hash(scenario.data_seed, 0, 0, 50010) % 3 == 0;
     if (Random::Hash(scenario.data_seed, 0, 0, 50007) % 8 == 0) {
       return DrawTrainers(scenario, faults);
     }

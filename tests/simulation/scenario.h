@@ -41,6 +41,7 @@ struct Scenario {
   size_t numeric = 1;       // columns; the first holds the row's own number, which tells rows apart
   size_t hashed = 3;
   size_t ids = 0;                          // id columns; with some of them no model is linear
+  bool direct = false;                     // answers go straight, where there is a pipe
   bool wide = false;                       // the hashed features' weights are embedding rows
   bool batches_grow = false;               // of a job in one pass that averages nothing
   bool flushes = false;                    // stand between the rows in input-data

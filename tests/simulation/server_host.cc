@@ -26,6 +26,7 @@ OrderedByteMap& ServerHost::store() { return *store_; }
 void ServerHost::Die() {
   if (!alive()) return;
   Stop();
+  world_.pipes.EndServer(number(), world_.random);
   run_.reset();
   disk_->map->Crash(world_.random.Below(disk_->map->unflushed_batches() + 1));
   disk_->in_use = false;
@@ -82,7 +83,7 @@ bool ServerHost::TryToAnnounce() {
   if (out_.empty()) return false;
   if (world_.loss && world_.loss->shard == shard_) world_.loss->answered = true;
   world_.observer->OnAnnouncement(*task_, out_);
-  Send(out_);
+  SendAnswers();
   return true;
 }
 
@@ -91,7 +92,7 @@ void ServerHost::DeliveryFailed() {
 }
 
 bool ServerHost::ReadGradients() {
-  if (TryToAnnounce()) return true;
+  if (TryToAnnounce() || AnswerLost()) return true;
   if (world_.random.Chance(0.02)) PublishWeights();
   const Offset before = next_gradient_;
   for (uint64_t i = world_.random.Between(1, kRecordsAtOnce); i > 0; --i) {
@@ -134,13 +135,42 @@ void ServerHost::PublishWeights() {
   if (!*is_sent) return;
   world_.Count("weights for followers");
   world_.observer->OnAnnouncement(*task_, out_);
-  Send(out_);
+  SendAnswers();
 }
 
 void ServerHost::AnswerDue() {
   if (const Status status = feed_->AnswerDue(out_); !status.ok()) return Failed("answers", status);
   if (!due_.empty()) world_.observer->OnAnswers(*task_, std::exchange(due_, {}), out_);
-  Send(out_);
+  SendAnswers();
+}
+
+void ServerHost::SendAnswers() {
+  if (!world_.scenario.direct) return Send(out_);
+  std::vector<OutgoingRecord> to_log;
+  for (OutgoingRecord& record : out_) {
+    if (world_.pipes.Send(number(), record)) {
+      to_log.push_back(std::move(record));
+    } else {
+      world_.Count("answer that goes straight only");
+    }
+  }
+  out_.clear();
+  Send(to_log);
+}
+
+bool ServerHost::AnswerLost() {
+  if (!world_.scenario.direct) return false;
+  world_.pipes.Offer(number());
+  const bool is_broken = world_.pipes.IsBroken(number());
+  const std::vector<WorkerId> lost = world_.pipes.TakeLost(number(), world_.random);
+  if (lost.empty()) return is_broken;
+  world_.Count("pipe of answers that broke");
+  AnswerDue();
+  AnswerAgain(lost);
+  if (const Status status = feed_->AnswerDue(out_); !status.ok()) Failed("answers", status);
+  world_.observer->OnAnnouncement(*task_, out_);
+  SendAnswers();
+  return true;
 }
 
 // Before anything else is folded: what the store has then is the cut. (A server waits here; others

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,7 @@ class ServerHost : public Host {
     return cycle_.Finish(*task_, checkpoint, result, world_.now);
   }
   virtual bool FencesFirst() const { return true; }
+  virtual void AnswerAgain(std::span<const WorkerId> lost) { task_->AnswerAgain(lost); }
   virtual std::unique_ptr<CheckpointLog> MakeLog();
   // One step of the checkpoint that is under way; true when it was the last.
   virtual StatusOr<bool> StepRun(const Checkpoint& checkpoint);
@@ -107,6 +109,10 @@ class ServerHost : public Host {
   // Answers what is due.
   void AnswerDue();
   void PublishWeights();
+  // By the pipes that there are, or to the log.
+  void SendAnswers();
+  // Answers again those whose pipes have broken. False when there are none.
+  bool AnswerLost();
   // Announces if it is time to. False when it is not.
   bool TryToAnnounce();
   void PassOver();

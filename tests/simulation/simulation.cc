@@ -340,6 +340,11 @@ void Simulation::Bury() {
 }
 
 void Simulation::EndFaults() {
+  // The last that goes wrong: nothing else brings back what these had.
+  while (world_.scenario.direct && world_.random.Chance(0.8) &&
+         world_.pipes.BreakOne(world_.random)) {
+    world_.Count("pipe of answers that broke at the end of all faults");
+  }
   world_.faults = false;
   for (const auto& server : servers_) server->ShortenZombie(40);
   for (const auto& process : processes_) process->ShortenZombie(40);

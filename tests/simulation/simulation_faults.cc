@@ -58,6 +58,9 @@ void Simulation::Fault() {
     if (LoseCopies(static_cast<ShardId>(world_.random.Below(server_.size())))) return;
   }
   if (faults_.clock_jumps && world_.random.Chance(0.15)) return JumpClock();
+  if (world_.scenario.direct && world_.random.Chance(0.3) && world_.pipes.BreakOne(world_.random)) {
+    return;
+  }
   const double kind = world_.random.Uniform();
   if (kind < 0.27) return FaultOfServer();
   if (kind < 0.65 && !faults_.workers) return;

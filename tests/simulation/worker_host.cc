@@ -16,6 +16,7 @@ WorkerHost::WorkerHost(World& world, std::shared_ptr<Disk> disk)
 void WorkerHost::Die() {
   if (!alive()) return;
   Stop();
+  world_.pipes.EndProcess(number(), world_.random);
   tasks_.clear();
   disk_->map->Crash(world_.random.Below(disk_->map->unflushed_batches() + 1));
   disk_->in_use = false;
@@ -84,6 +85,13 @@ void WorkerHost::AssignFrom(WorkerId worker,
   hosted.feed->Started(out_);
   SendFrom(worker);
   tasks_[worker] = std::move(hosted);
+  world_.pipes.Subscribe(number(), Workers());
+}
+
+std::set<WorkerId> WorkerHost::Workers() const {
+  std::set<WorkerId> workers;
+  for (const auto& [worker, hosted] : tasks_) workers.insert(worker);
+  return workers;
 }
 
 void WorkerHost::Revoke(WorkerId worker, bool lost) {
@@ -93,6 +101,7 @@ void WorkerHost::Revoke(WorkerId worker, bool lost) {
   Save(found->second);
   Hosted revoked = std::move(found->second);
   tasks_.erase(found);
+  world_.pipes.Subscribe(number(), Workers());
   Revoked(worker, std::move(revoked));
 }
 
@@ -104,6 +113,7 @@ void WorkerHost::Lose(WorkerId worker) {
 bool WorkerHost::Step() {
   if (tasks_.empty()) return false;
   if (world_.scenario.resizes() && world_.random.Chance(0.3) && FollowPlan()) return true;
+  if (world_.scenario.direct && world_.random.Chance(0.5) && ReadStraight()) return true;
   if (world_.random.Chance(0.5) && ReadShared()) return true;
   const size_t first = world_.random.Below(tasks_.size());
   const bool weights_first = world_.random.Chance(0.5);
@@ -116,7 +126,36 @@ bool WorkerHost::Step() {
                                    : ReadRows(worker, hosted) || ReadWeights(worker, hosted);
     if (did) return true;
   }
-  return ReadShared();
+  return ReadShared() || (world_.scenario.direct && ReadStraight());
+}
+
+bool WorkerHost::ReadStraight() {
+  if (const std::optional<OutgoingRecord> record = world_.pipes.Take(number())) {
+    world_.Count("answer that came straight");
+    TakeStraight(*record);
+    return true;
+  }
+  return world_.faults && world_.random.Chance(0.1) &&
+         world_.pipes.Open(number(), Workers(), world_.random);
+}
+
+void WorkerHost::TakeStraight(const OutgoingRecord& record) {
+  const bool is_shared = record.partition == SharedWeightsPartition(world_.scenario.workers);
+  const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
+  Status taken = absl::OkStatus();
+  if (is_shared) {
+    const auto shared = shared_.Take(record.key, record.value);
+    taken = shared.status();
+    for (auto& [worker, hosted] : tasks_) {
+      if (!shared.ok() || *shared == nullptr) continue;
+      hosted.feed->TakeShared(*shared);
+      Advance(worker, hosted);
+    }
+  } else if (found != tasks_.end()) {
+    taken = found->second.feed->TakeStraight(record.key, record.value);
+    Advance(found->first, found->second);
+  }
+  if (!taken.ok()) world_.observer->OnError("an answer that came straight: " + taken.ToString());
 }
 
 bool WorkerHost::FollowPlan() {

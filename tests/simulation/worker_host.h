@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,10 @@ class WorkerHost : public WorkerProcess {
   // What all workers of the process read once.
   bool ReadShared();
   void TakeShared(const LogRecord& record);
+  // What has come by pipes, or opens one.
+  bool ReadStraight();
+  void TakeStraight(const OutgoingRecord& record);
+  std::set<WorkerId> Workers() const;
   void Advance(WorkerId worker, Hosted& hosted);
   void Commit(WorkerId worker, Hosted& hosted);
   void Save(Hosted& hosted);

@@ -17,6 +17,7 @@
 #include "stores/memory_byte_map.h"
 #include "tasks/shard_image.h"
 #include "tasks/shard_task.h"
+#include "tests/simulation/answer_pipes.h"
 #include "tests/simulation/memory_log.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/scenario.h"
@@ -104,6 +105,9 @@ struct World {
   // Up to where each partition of `parameters` has been compacted.
   std::vector<Offset> compacted;
   uint64_t next_attempt = 1;
+  // Of a job whose answers go straight.
+  AnswerPipes pipes;
+  uint64_t next_host = 1;
 
   std::optional<ShardLoss> loss;
   std::optional<InputLoss> input_loss;

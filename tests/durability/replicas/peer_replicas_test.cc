@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "durability/checkpoints/shard_store.h"
+#include "rpc/address.h"
 #include "stores/rocksdb_byte_map.h"
 #include "tasks/checkpoint.h"
 #include "tests/durability/replicas/endless.h"
@@ -143,12 +144,12 @@ TEST_F(PeerReplicasTest, AnotherMachineIsAskedByMutualTlsOrWhenItIsAllowed) {
   EXPECT_EQ(Fetch({outside}), outside.address());
 }
 
-TEST(ReplicaAddress, IsWhatOthersDialWithThePortThatIsListenedAt) {
-  EXPECT_EQ(ReplicaAddress("10.0.0.7:0", "", 4711), "10.0.0.7:4711");
-  EXPECT_EQ(ReplicaAddress("10.0.0.7:9000", "", 9000), "10.0.0.7:9000");
-  EXPECT_EQ(ReplicaAddress("0.0.0.0:0", "a.example:0", 4711), "a.example:4711");
-  EXPECT_EQ(ReplicaAddress("0.0.0.0:9000", "a.example:80", 9000), "a.example:80");
-  const std::string named = ReplicaAddress("[::]:9000", "", 9000);
+TEST(AdvertisedAddress, IsWhatOthersDialWithThePortThatIsListenedAt) {
+  EXPECT_EQ(AdvertisedAddress("10.0.0.7:0", "", 4711), "10.0.0.7:4711");
+  EXPECT_EQ(AdvertisedAddress("10.0.0.7:9000", "", 9000), "10.0.0.7:9000");
+  EXPECT_EQ(AdvertisedAddress("0.0.0.0:0", "a.example:0", 4711), "a.example:4711");
+  EXPECT_EQ(AdvertisedAddress("0.0.0.0:9000", "a.example:80", 9000), "a.example:80");
+  const std::string named = AdvertisedAddress("[::]:9000", "", 9000);
   EXPECT_TRUE(named.ends_with(":9000")) << named;
   EXPECT_FALSE(named.starts_with("[::]")) << named;
 }

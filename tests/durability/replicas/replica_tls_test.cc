@@ -46,19 +46,18 @@ class ReplicaTlsTest : public testing::Test {
             ".key -CAcreateserial -in " + name + ".csr -extfile " + name + ".ext -out " + name +
             ".pem");
   }
-  static ReplicaTls Tls(const std::string& name, const std::string& authority) {
+  static RpcTls Tls(const std::string& name, const std::string& authority) {
     const auto path = [](const std::string& file, const char* ending) {
       return file.empty() ? std::string() : *folder / (file + ending);
     };
-    const StatusOr<ReplicaTls> tls =
-        ReadReplicaTls(path(name, ".pem"), path(name, ".key"), path(authority, ".pem"));
+    const StatusOr<RpcTls> tls =
+        ReadRpcTls(path(name, ".pem"), path(name, ".key"), path(authority, ".pem"));
     EXPECT_TRUE(tls.ok()) << tls.status();
     return *tls;
   }
 
   // The status of a description asked for by `client`. (Who is refused may be told so by silence.)
-  Status Ask(const ReplicaTls& server, const ReplicaTls& client,
-             const ReplicaTimeouts& timeouts = {}) {
+  Status Ask(const RpcTls& server, const RpcTls& client, const ReplicaTimeouts& timeouts = {}) {
     auto started = ReplicaServer::Start(
         {.job = "job", .epoch = 7, .listen = "127.0.0.1:0", .tls = server, .most_streams = 1},
         kept_);
@@ -85,7 +84,7 @@ TEST_F(ReplicaTlsTest, ServersOfOneAuthorityServeEachOther) {
 
 TEST_F(ReplicaTlsTest, WhoShowsNoCertificateOrAStrangersIsRefused) {
   EXPECT_FALSE(Ask(Tls("server", "ours"), Tls("", "ours")).ok());
-  ReplicaTls stranger = Tls("stranger", "ours");
+  RpcTls stranger = Tls("stranger", "ours");
   EXPECT_FALSE(Ask(Tls("server", "ours"), stranger).ok());
 }
 
@@ -103,11 +102,10 @@ TEST_F(ReplicaTlsTest, PlainAndTlsDoNotMix) {
 
 TEST_F(ReplicaTlsTest, AFileThatIsNoPemIsAnErrorThatNamesItAndNotItsContent) {
   std::ofstream(*folder / "secret.key") << "hunter2";
-  const Status status = ReadReplicaTls("", *folder / "secret.key", "").status();
+  const Status status = ReadRpcTls("", *folder / "secret.key", "").status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("secret.key is not a PEM file"));
   EXPECT_EQ(status.message().find("hunter2"), absl::string_view::npos);
-  EXPECT_EQ(ReadReplicaTls("", "", *folder / "missing").status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadRpcTls("", "", *folder / "missing").status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

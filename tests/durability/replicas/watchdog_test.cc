@@ -1,4 +1,4 @@
-#include "durability/replicas/watchdog.h"
+#include "rpc/watchdog.h"
 
 #include <gtest/gtest.h>
 

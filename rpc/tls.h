@@ -1,4 +1,4 @@
-// The TLS credentials of servers that exchange replicas.
+// The TLS credentials of processes that call each other by gRPC.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace millrace {
 // PEM texts; all empty: no TLS. With a certificate authority both
 // sides must show a certificate that it signed (mutual TLS); without, a caller checks the server
 // against the system's authorities and shows nothing.
-struct ReplicaTls {
+struct RpcTls {
   std::string certificate;
   std::string key;
   std::string authority;
@@ -21,7 +21,7 @@ struct ReplicaTls {
 
 // Reads the files; an empty name leaves its text empty. NotFound or InvalidArgument with the file's
 // name, and never its content.
-StatusOr<ReplicaTls> ReadReplicaTls(const std::string& certificate_file,
-                                    const std::string& key_file, const std::string& authority_file);
+StatusOr<RpcTls> ReadRpcTls(const std::string& certificate_file, const std::string& key_file,
+                            const std::string& authority_file);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// gRPC's view of ReplicaTls. Private to this folder.
+// gRPC's view of RpcTls, for those who may include gRPC.
 #pragma once
 
 #include <grpcpp/security/credentials.h>
@@ -8,12 +8,12 @@
 #include <string>
 
 #include "base/status.h"
-#include "durability/replicas/tls.h"
+#include "rpc/tls.h"
 
 namespace millrace::grpc_internal {
 
-std::shared_ptr<grpc::ServerCredentials> ServerSide(const ReplicaTls& tls);
-std::shared_ptr<grpc::ChannelCredentials> ClientSide(const ReplicaTls& tls);
+std::shared_ptr<grpc::ServerCredentials> ServerSide(const RpcTls& tls);
+std::shared_ptr<grpc::ChannelCredentials> ClientSide(const RpcTls& tls);
 
 // Sends gRPC's own errors to Millrace's log at level debug, instead of to stderr: the status of the
 // failed call contains them, too.

@@ -1,10 +1,11 @@
-#include "durability/replicas/credentials.h"
+#include "rpc/credentials.h"
 
 #include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
 
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 #include "base/printable.h"
 
@@ -29,10 +30,9 @@ StatusOr<std::string> ReadPem(const std::string& path, const char* what) {
 
 }  // namespace
 
-StatusOr<ReplicaTls> ReadReplicaTls(const std::string& certificate_file,
-                                    const std::string& key_file,
-                                    const std::string& authority_file) {
-  ReplicaTls tls;
+StatusOr<RpcTls> ReadRpcTls(const std::string& certificate_file, const std::string& key_file,
+                            const std::string& authority_file) {
+  RpcTls tls;
   MILLRACE_ASSIGN_OR_RETURN(tls.certificate, ReadPem(certificate_file, "certificate"));
   MILLRACE_ASSIGN_OR_RETURN(tls.key, ReadPem(key_file, "key"));
   MILLRACE_ASSIGN_OR_RETURN(tls.authority, ReadPem(authority_file, "certificate authority"));
@@ -41,7 +41,7 @@ StatusOr<ReplicaTls> ReadReplicaTls(const std::string& certificate_file,
 
 namespace grpc_internal {
 
-std::shared_ptr<grpc::ServerCredentials> ServerSide(const ReplicaTls& tls) {
+std::shared_ptr<grpc::ServerCredentials> ServerSide(const RpcTls& tls) {
   if (!tls.used()) return grpc::InsecureServerCredentials();
   grpc::SslServerCredentialsOptions options(
       tls.authority.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
@@ -51,7 +51,7 @@ std::shared_ptr<grpc::ServerCredentials> ServerSide(const ReplicaTls& tls) {
   return grpc::SslServerCredentials(options);
 }
 
-std::shared_ptr<grpc::ChannelCredentials> ClientSide(const ReplicaTls& tls) {
+std::shared_ptr<grpc::ChannelCredentials> ClientSide(const RpcTls& tls) {
   if (!tls.used()) return grpc::InsecureChannelCredentials();
   grpc::SslCredentialsOptions options;
   options.pem_root_certs = tls.authority;
@@ -63,7 +63,12 @@ std::shared_ptr<grpc::ChannelCredentials> ClientSide(const ReplicaTls& tls) {
 }
 
 void SendGrpcLogToOurs() {
-  gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
+  gpr_set_log_function([](gpr_log_func_args* said) {
+    // After which it ends the process.
+    const bool is_last = std::string_view(said->message).starts_with("assertion failed");
+    spdlog::log(is_last ? spdlog::level::critical : spdlog::level::debug, "gRPC, {}:{}: {}",
+                said->file, said->line, said->message);
+  });
 }
 
 Status FromGrpc(int code, const std::string& message, const std::string& address) {

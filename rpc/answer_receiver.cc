@@ -1,0 +1,387 @@
+#include "rpc/answer_receiver.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/backoff.h"
+#include "base/line_sink.h"
+#include "base/printable.h"
+#include "job/job_registry.h"
+#include "messages/answers.grpc.pb.h"
+#include "rpc/address.h"
+#include "rpc/credentials.h"
+#include "topics/frame.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Where no server has offered a stream: twice as long after each time. (One that starts offers its
+// own after the settings that workers wait for.)
+constexpr milliseconds kFirstLookAfter(500);
+constexpr milliseconds kLongestLookAfter(60'000);
+constexpr std::chrono::seconds kLookAgainAfter(3);
+constexpr milliseconds kFirstPause(100);
+constexpr milliseconds kLongestPause(10'000);
+// A stream whose records wait so much here is not read.
+constexpr size_t kMostReceivedBytes = size_t{32} << 20;
+constexpr int kReceiverKeepaliveMs = 10'000;
+constexpr int kReceiverKeepaliveTimeoutMs = 5'000;
+constexpr int kMostRecordBytes = static_cast<int>(kMaxFrameBytes) + (64 << 10);
+
+class Incoming;
+
+struct Received {
+  std::shared_ptr<Incoming> from;
+  AnswerRecord record;
+};
+
+// What the streams, the thread that finds servers and the process's loop share.
+struct Inbox {
+  std::mutex mutex;  // guards the following, and what the streams have
+  std::condition_variable changed;
+  std::deque<Received> records;
+  size_t bytes = 0;
+  std::map<std::string, std::shared_ptr<Incoming>> streams;  // by address
+  // Those that have ended. With the last channel gRPC's own threads end, so they are not to be
+  // destroyed by one of these.
+  std::vector<std::shared_ptr<Incoming>> ended;
+  std::set<WorkerId> workers;
+  // For the log, by the loop: of others' programs no other thread writes to it.
+  std::vector<std::string> said;
+  bool is_broken = false;  // a stream has ended since servers were looked for
+  bool is_new = false;     // a stream has been opened since then
+};
+
+// A stream from one server. gRPC calls the reactions; it keeps itself until the last.
+class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, AnswerRecord>,
+                       public std::enable_shared_from_this<Incoming> {
+ public:
+  Incoming(Inbox& inbox, Wakeup& wakeup, std::string address)
+      : inbox_(inbox), wakeup_(wakeup), address_(std::move(address)) {}
+
+  // REQUIRES the lock, as the other calls.
+  void Open(const JobConfig& config, const RpcTls& tls) {
+    grpc_internal::SendGrpcLogToOurs();
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kReceiverKeepaliveMs);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kReceiverKeepaliveTimeoutMs);
+    arguments.SetMaxReceiveMessageSize(kMostRecordBytes);
+    stub_ = StraightAnswers::NewStub(
+        grpc::CreateCustomChannel(address_, grpc_internal::ClientSide(tls), arguments));
+    subscription_.set_job(config.name());
+    subscription_.set_epoch(config.epoch());
+    self_ = shared_from_this();
+    stub_->async()->Open(&context_, this);
+    AddHold();  // records are asked for by another thread, too
+    StartRead(&incoming_);
+    is_reading_ = true;
+    Subscribe();
+    StartCall();
+  }
+
+  // Says which workers there are.
+  void Subscribe() {
+    if (is_over_) return;
+    has_news_ = true;
+    if (!is_writing_) Write();
+  }
+
+  // There is room again.
+  void GoOn() {
+    if (is_over_ || is_reading_) return;
+    is_reading_ = true;
+    StartRead(&incoming_);
+  }
+
+  void Cancel() {
+    if (is_over_) return;
+    context_.TryCancel();
+    if (!is_reading_) Over();
+  }
+
+  const std::string& address() const { return address_; }
+
+  void OnReadInitialMetadataDone(bool ok) override {
+    if (!ok) return;
+    const std::lock_guard<std::mutex> lock(inbox_.mutex);
+    inbox_.is_new = true;
+    inbox_.changed.notify_all();
+    is_open_ = true;
+    inbox_.said.push_back("answers come straight from " + address_);
+  }
+
+  void OnReadDone(bool ok) override {
+    {
+      const std::lock_guard<std::mutex> lock(inbox_.mutex);
+      is_reading_ = false;
+      if (!ok) return Over();
+      inbox_.bytes += incoming_.value().size();
+      inbox_.records.push_back({self_, std::exchange(incoming_, {})});
+      if (inbox_.bytes < kMostReceivedBytes) {
+        is_reading_ = true;
+        StartRead(&incoming_);
+      }
+    }
+    wakeup_.Notify();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard<std::mutex> lock(inbox_.mutex);
+    is_writing_ = false;
+    if (ok && has_news_ && !is_over_) Write();
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    const std::lock_guard<std::mutex> lock(inbox_.mutex);
+    if (is_open_) {
+      inbox_.said.push_back("the stream of answers from " + address_ +
+                            " has ended: they come through Kafka" + (status.ok() ? "" : ": ") +
+                            Printable(status.error_message()));
+    }
+    inbox_.streams.erase(address_);
+    inbox_.is_broken = true;
+    inbox_.changed.notify_all();
+    inbox_.ended.push_back(std::move(self_));
+  }
+
+ private:
+  void Write() {
+    outgoing_ = subscription_;
+    for (const WorkerId worker : inbox_.workers) outgoing_.add_worker(worker);
+    has_news_ = false;
+    is_writing_ = true;
+    StartWrite(&outgoing_);
+  }
+
+  void Over() {
+    if (is_over_) return;
+    is_over_ = true;
+    RemoveHold();
+  }
+
+  Inbox& inbox_;
+  Wakeup& wakeup_;
+  const std::string address_;
+  std::unique_ptr<StraightAnswers::Stub> stub_;
+  grpc::ClientContext context_;
+  AnswerSubscription subscription_;  // without workers
+  AnswerSubscription outgoing_;
+  AnswerRecord incoming_;
+  bool is_reading_ = false;
+  bool is_writing_ = false;
+  bool has_news_ = false;  // for the server
+  bool is_open_ = false;   // the server has agreed
+  bool is_over_ = false;   // nothing may be started any more
+  std::shared_ptr<Incoming> self_;
+};
+
+class GrpcAnswerReceiver final : public AnswerReceiver {
+ public:
+  GrpcAnswerReceiver(const JobConfig& config, uint32_t shards, RpcTls tls, Wakeup* wakeup)
+      : config_(config), shards_(shards), tls_(std::move(tls)), wakeup_(*wakeup), finder_([this] {
+          Find();
+        }) {}
+
+  ~GrpcAnswerReceiver() override {
+    {
+      const std::lock_guard<std::mutex> lock(inbox_.mutex);
+      ending_ = true;
+      inbox_.changed.notify_all();
+    }
+    finder_.join();
+    std::unique_lock<std::mutex> lock(inbox_.mutex);
+    for (const auto& [address, stream] : inbox_.streams) stream->Cancel();
+    inbox_.changed.wait(lock, [this] { return inbox_.streams.empty(); });
+    inbox_.records.clear();
+    DestroyEnded(lock);
+  }
+
+  void Subscribe(const std::set<WorkerId>& workers) override {
+    const std::lock_guard<std::mutex> lock(inbox_.mutex);
+    if (inbox_.workers == workers) return;
+    inbox_.workers = workers;
+    for (const auto& [address, stream] : inbox_.streams) stream->Subscribe();
+    inbox_.changed.notify_all();
+  }
+
+  size_t Poll(const Take& take) override {
+    std::deque<Received> records;
+    std::vector<std::string> said;
+    {
+      const std::lock_guard<std::mutex> lock(inbox_.mutex);
+      records = std::exchange(inbox_.records, {});
+      inbox_.bytes = 0;
+      said = std::exchange(inbox_.said, {});
+      for (const auto& [address, stream] : inbox_.streams) stream->GoOn();
+    }
+    for (const std::string& line : said) Say(line);
+    for (const auto& [from, record] : records) {
+      const Status taken = take(record.partition(), record.key(), record.value());
+      if (taken.ok()) continue;
+      Say("the stream of answers from " + from->address() +
+          " is ended: a record of it cannot be used: " + std::string(TextOf(taken)));
+      const std::lock_guard<std::mutex> lock(inbox_.mutex);
+      from->Cancel();
+    }
+    return records.size();
+  }
+
+  void LookAgain() override {
+    const std::lock_guard<std::mutex> lock(inbox_.mutex);
+    look_again_ = true;
+    inbox_.changed.notify_all();
+  }
+
+ private:
+  // ---- the thread that finds servers ----
+
+  void Find() {
+    std::unique_lock<std::mutex> lock(inbox_.mutex);
+    while (!ending_) {
+      if (!inbox_.ended.empty()) DestroyEnded(lock);
+      if (inbox_.workers.empty()) {
+        inbox_.changed.wait(lock);
+        continue;
+      }
+      const auto now = steady_clock::now();
+      NoteChanges(now);
+      if (now < next_look_) {
+        inbox_.changed.wait_until(lock, next_look_);
+        continue;
+      }
+      lock.unlock();
+      const StatusOr<std::set<std::string>> offers = ReadOffers();
+      lock.lock();
+      last_look_ = steady_clock::now();
+      next_look_ =
+          last_look_ + std::exchange(look_after_, std::min(2 * look_after_, kLongestLookAfter));
+      if (!offers.ok()) {
+        Pause();
+        continue;
+      }
+      Open(*offers);
+    }
+  }
+
+  void DestroyEnded(std::unique_lock<std::mutex>& lock) {
+    std::vector<std::shared_ptr<Incoming>> ended = std::exchange(inbox_.ended, {});
+    lock.unlock();
+    ended.clear();
+    lock.lock();
+  }
+
+  void NoteChanges(steady_clock::time_point now) {
+    if (std::exchange(inbox_.is_new, false)) backoff_.Succeeded();
+    if (std::exchange(inbox_.is_broken, false)) Pause();
+    if (look_again_ && now >= last_look_ + kLookAgainAfter) {
+      look_again_ = false;
+      next_look_ = std::min(next_look_, now);
+    }
+  }
+
+  void Pause() {
+    const auto now = steady_clock::now();
+    backoff_.Failed(now);
+    next_look_ = std::min(next_look_, now + std::chrono::ceil<milliseconds>(backoff_.wait()));
+  }
+
+  StatusOr<std::set<std::string>> ReadOffers() {
+    if (registry_ == nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(registry_, JobRegistry::Create(config_, ending_));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<AnswerOffer> offers, registry_->ReadAnswerOffers());
+    std::set<std::string> usable;
+    for (const AnswerOffer& offer : offers) {
+      if (offer.shard() >= shards_ || offer.address().empty() || !MayUse(offer)) continue;
+      usable.insert(offer.address());
+    }
+    return usable;
+  }
+
+  bool MayUse(const AnswerOffer& offer) {
+    if (offer.tls() && !tls_.used()) {
+      WarnOnce(offer.address(),
+               "it sends by TLS only: give --answers-tls-ca (and --answers-tls-cert and "
+               "--answers-tls-key)");
+      return false;
+    }
+    if (MayConnect(offer.address(), tls_, config_.answers().insecure())) return true;
+    WarnOnce(offer.address(),
+             "it is on another machine, and this program has no mutual TLS: give "
+             "--answers-tls-cert, --answers-tls-key and --answers-tls-ca, or --answers-insecure in "
+             "a network that you trust");
+    return false;
+  }
+
+  void WarnOnce(const std::string& address, const char* why) {
+    if (!warned_.insert(address).second) return;
+    const std::lock_guard<std::mutex> lock(inbox_.mutex);
+    inbox_.said.push_back("no straight answers from " + Printable(address) + ": " + why +
+                          ". They come through Kafka");
+    wakeup_.Notify();
+  }
+
+  static void Say(const std::string& line) {
+    if (!GiveToLineSink(line)) spdlog::info("{}", line);
+  }
+
+  // REQUIRES the lock.
+  void Open(const std::set<std::string>& offers) {
+    for (const auto& [address, stream] : inbox_.streams) {
+      if (!offers.contains(address)) stream->Cancel();
+    }
+    for (const std::string& address : offers) {
+      if (inbox_.streams.contains(address)) continue;
+      const auto stream = std::make_shared<Incoming>(inbox_, wakeup_, address);
+      inbox_.streams[address] = stream;
+      stream->Open(config_, tls_);
+    }
+  }
+
+  const JobConfig& config_;
+  const uint32_t shards_;
+  const RpcTls tls_;
+  Wakeup& wakeup_;
+  Inbox inbox_;
+  std::atomic<bool> ending_ = false;
+  bool look_again_ = false;  // guarded by inbox_.mutex
+  // Of the finder:
+  std::unique_ptr<JobRegistry> registry_;
+  std::set<std::string> warned_;
+  milliseconds look_after_ = kFirstLookAfter;
+  Backoff backoff_{kFirstPause, kLongestPause};
+  steady_clock::time_point next_look_{};
+  steady_clock::time_point last_look_{};
+  std::thread finder_;  // last: it uses all of the above
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<AnswerReceiver>> AnswerReceiver::Create(const JobConfig& config,
+                                                                 uint32_t shards, Wakeup* wakeup) {
+  const Answers& answers = config.answers();
+  MILLRACE_ASSIGN_OR_RETURN(RpcTls tls,
+                            ReadRpcTls(answers.tls_cert(), answers.tls_key(), answers.tls_ca()));
+  return std::unique_ptr<AnswerReceiver>(
+      std::make_unique<GrpcAnswerReceiver>(config, shards, std::move(tls), wakeup));
+}
+
+}  // namespace millrace

@@ -1,0 +1,223 @@
+#include "rpc/answer_server.h"
+
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "base/printable.h"
+#include "messages/answers.grpc.pb.h"
+#include "rpc/credentials.h"
+#include "tasks/answer_routes.h"
+#include "topics/topics.h"
+
+namespace millrace {
+namespace {
+
+// A worker that has vanished is noticed after so long, and is answered through Kafka.
+constexpr int kAnswerKeepaliveMs = 3'000;
+constexpr int kAnswerKeepaliveTimeoutMs = 3'000;
+constexpr int kLeastPingIntervalMs = 1'000;
+constexpr int kMostSubscriptionBytes = 256 << 10;
+
+using Record = std::shared_ptr<const AnswerRecord>;
+
+class OpenStream;
+
+// What the streams and the server's loop share.
+struct OpenStreams {
+  OpenStreams(const AnswerServerOptions& of, Wakeup* to_notify)
+      : options(of), wakeup(*to_notify), routes(of.most_waiting_bytes) {}
+
+  const AnswerServerOptions options;
+  Wakeup& wakeup;
+  std::mutex mutex;  // guards the following, and what the streams have
+  AnswerRoutes routes;
+  std::map<AnswerRoutes::Stream, OpenStream*> open;
+  std::vector<WorkerId> lost;
+};
+
+// One process with workers. gRPC calls the reactions, each kind at most once at a time; it deletes
+// itself after the last one.
+class OpenStream final : public grpc::ServerBidiReactor<AnswerSubscription, AnswerRecord> {
+ public:
+  OpenStream(OpenStreams& streams, grpc::CallbackServerContext& context)
+      : streams_(streams), context_(context), peer_(Printable(context.peer())) {
+    StartRead(&subscription_);
+  }
+
+  // REQUIRES the lock, as all of the private ones.
+  void Push(Record record) {
+    if (is_over_) return;
+    waiting_.push_back(std::move(record));
+    if (!is_writing_) WriteFirst();
+  }
+
+  void OnReadDone(bool ok) override {
+    const std::lock_guard<std::mutex> lock(streams_.mutex);
+    if (!ok) return End(grpc::Status::OK);
+    const grpc::Status taken = Take();
+    if (!taken.ok()) return End(taken);
+    StartRead(&subscription_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard<std::mutex> lock(streams_.mutex);
+    is_writing_ = false;
+    if (is_over_) return Finish(end_);
+    if (!ok) return End(grpc::Status::OK);
+    streams_.routes.Taken(id_, waiting_.front()->value().size());
+    waiting_.pop_front();
+    if (!waiting_.empty()) WriteFirst();
+  }
+
+  void OnCancel() override {
+    const std::lock_guard<std::mutex> lock(streams_.mutex);
+    End(grpc::Status::CANCELLED);
+  }
+
+  void OnDone() override { delete this; }
+
+ private:
+  void WriteFirst() {
+    is_writing_ = true;
+    StartWrite(waiting_.front().get());
+  }
+
+  grpc::Status Take() {
+    if (id_ == 0) {
+      const AnswerServerOptions& options = streams_.options;
+      if (subscription_.job() != options.job || subscription_.epoch() != options.epoch) {
+        return {grpc::StatusCode::NOT_FOUND, "this server belongs to job " + options.job +
+                                                 ", epoch " + std::to_string(options.epoch)};
+      }
+      if (streams_.open.size() >= options.most_streams) {
+        return {grpc::StatusCode::RESOURCE_EXHAUSTED, "this server has too many streams"};
+      }
+      id_ = streams_.routes.Open();
+      streams_.open[id_] = this;
+      StartSendInitialMetadata();
+      spdlog::info("{} gets its answers straight", peer_);
+    }
+    std::set<WorkerId> workers;
+    for (const uint32_t worker : subscription_.worker()) {
+      if (worker >= kMostWorkers) {
+        return {grpc::StatusCode::INVALID_ARGUMENT, "there is no such worker"};
+      }
+      workers.insert(WorkerId(worker));
+    }
+    streams_.routes.Subscribe(id_, workers);
+    return grpc::Status::OK;
+  }
+
+  // Once; the call is finished when nothing is being written.
+  void End(const grpc::Status& status) {
+    if (is_over_) return;
+    is_over_ = true;
+    end_ = status;
+    if (id_ != 0) {
+      streams_.open.erase(id_);
+      const std::vector<WorkerId> lost = streams_.routes.Close(id_);
+      streams_.lost.insert(streams_.lost.end(), lost.begin(), lost.end());
+      streams_.wakeup.Notify();
+      spdlog::info("the stream of answers to {} has ended: they go through Kafka", peer_);
+    }
+    if (!is_writing_) return Finish(end_);
+    context_.TryCancel();  // what is being written may wait for ever
+  }
+
+  OpenStreams& streams_;
+  grpc::CallbackServerContext& context_;
+  const std::string peer_;
+  AnswerSubscription subscription_;
+  AnswerRoutes::Stream id_ = 0;  // 0: it has not said who it is
+  std::deque<Record> waiting_;
+  bool is_writing_ = false;  // the first of them
+  bool is_over_ = false;
+  grpc::Status end_;
+};
+
+class Service final : public StraightAnswers::CallbackService {
+ public:
+  explicit Service(OpenStreams& streams) : streams_(streams) {}
+
+  grpc::ServerBidiReactor<AnswerSubscription, AnswerRecord>* Open(
+      grpc::CallbackServerContext* context) override {
+    return new OpenStream(streams_, *context);  // which deletes itself
+  }
+
+ private:
+  OpenStreams& streams_;
+};
+
+class GrpcAnswerServer final : public AnswerServer {
+ public:
+  GrpcAnswerServer(const AnswerServerOptions& options, Wakeup* wakeup)
+      : streams_(options, wakeup), service_(streams_) {}
+
+  ~GrpcAnswerServer() override {
+    if (server_) server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  Status Listen() {
+    grpc_internal::SendGrpcLogToOurs();
+    grpc::ServerBuilder builder;
+    const AnswerServerOptions& options = streams_.options;
+    builder.AddListeningPort(options.listen, grpc_internal::ServerSide(options.tls), &port_);
+    builder.RegisterService(&service_);
+    builder.SetMaxReceiveMessageSize(kMostSubscriptionBytes);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kAnswerKeepaliveMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerKeepaliveTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                               kLeastPingIntervalMs);
+    server_ = builder.BuildAndStart();
+    if (server_ && port_ > 0) return absl::OkStatus();
+    return absl::UnavailableError(
+        "answers cannot be served at " + options.listen +
+        ": the address is in use or is not one of this machine, or the TLS certificate and key do "
+        "not match (--answers-listen, --answers-tls-cert, --answers-tls-key)");
+  }
+
+  int port() const override { return port_; }
+
+  bool Send(const OutgoingRecord& record) override {
+    const std::lock_guard<std::mutex> lock(streams_.mutex);
+    const AnswerRoutes::Ways ways = streams_.routes.Route(record);
+    if (ways.streams.empty()) return ways.log;
+    const auto answer = std::make_shared<AnswerRecord>();
+    answer->set_partition(record.partition);
+    answer->set_key(record.key);
+    answer->set_value(record.value);
+    for (const AnswerRoutes::Stream stream : ways.streams) streams_.open.at(stream)->Push(answer);
+    return ways.log;
+  }
+
+  std::vector<WorkerId> TakeLost() override {
+    const std::lock_guard<std::mutex> lock(streams_.mutex);
+    return std::exchange(streams_.lost, {});
+  }
+
+ private:
+  OpenStreams streams_;
+  Service service_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<AnswerServer>> AnswerServer::Start(const AnswerServerOptions& options,
+                                                            Wakeup* wakeup) {
+  auto server = std::make_unique<GrpcAnswerServer>(options, wakeup);
+  MILLRACE_RETURN_IF_ERROR(server->Listen());
+  return std::unique_ptr<AnswerServer>(std::move(server));
+}
+
+}  // namespace millrace

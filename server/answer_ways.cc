@@ -1,0 +1,99 @@
+#include "server/answer_ways.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/big_endian.h"
+#include "job/job_registry.h"
+#include "rpc/address.h"
+
+namespace millrace {
+namespace {
+
+AnswerOffer OfferOf(const JobConfig& config, ShardId shard, const std::string& address, bool tls) {
+  AnswerOffer offer;
+  offer.set_epoch(config.epoch());
+  offer.set_shard(shard);
+  offer.set_address(address);
+  offer.set_tls(tls);
+  return offer;
+}
+
+Status TakeBack(const JobConfig& config, const std::vector<ShardId>& hosted,
+                const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
+                            JobRegistry::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<AnswerOffer> offers, registry->ReadAnswerOffers());
+  for (const AnswerOffer& offer : offers) {
+    const bool is_ours = std::ranges::find(hosted, ShardId(offer.shard())) != hosted.end();
+    if (!is_ours || offer.address().empty()) continue;
+    MILLRACE_RETURN_IF_ERROR(
+        registry->PublishAnswerOffer(OfferOf(config, ShardId(offer.shard()), "", false)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<AnswerWays>> AnswerWays::Open(const JobConfig& config,
+                                                       const std::vector<ShardId>& hosted,
+                                                       int32_t shared_partition, Wakeup* wakeup,
+                                                       const std::atomic<bool>& stop) {
+  std::unique_ptr<AnswerWays> ways(new AnswerWays(shared_partition));
+  if (config.answers().way() == Answers::DIRECT) {
+    MILLRACE_RETURN_IF_ERROR(ways->Serve(config, hosted, wakeup, stop));
+  } else {
+    MILLRACE_RETURN_IF_ERROR(TakeBack(config, hosted, stop));
+  }
+  return ways;
+}
+
+Status AnswerWays::Serve(const JobConfig& config, const std::vector<ShardId>& hosted,
+                         Wakeup* wakeup, const std::atomic<bool>& stop) {
+  const Answers& answers = config.answers();
+  AnswerServerOptions options;
+  options.job = config.name();
+  options.epoch = config.epoch();
+  options.listen = answers.listen();
+  MILLRACE_ASSIGN_OR_RETURN(options.tls,
+                            ReadRpcTls(answers.tls_cert(), answers.tls_key(), answers.tls_ca()));
+  MILLRACE_ASSIGN_OR_RETURN(server_, AnswerServer::Start(options, wakeup));
+  const std::string address =
+      AdvertisedAddress(answers.listen(), answers.advertise(), server_->port());
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
+                            JobRegistry::Create(config, stop));
+  for (const ShardId shard : hosted) {
+    MILLRACE_RETURN_IF_ERROR(
+        registry->PublishAnswerOffer(OfferOf(config, shard, address, options.tls.used())));
+  }
+  spdlog::info("answers go straight to who asks for them at {}{}", address,
+               options.tls.used() ? ", by TLS" : "");
+  return absl::OkStatus();
+}
+
+bool AnswerWays::Send(const OutgoingRecord& record) {
+  if (!server_ || record.topic != Topic::kWeights) return true;
+  const bool to_log = server_->Send(record);
+  if (record.partition != shared_partition_) return to_log;
+  const std::optional<uint32_t> shard =
+      DecodeBigEndian32(std::string_view(record.key).substr(0, sizeof(uint32_t)));
+  if (!shard) return to_log;
+  if (to_log) {
+    unpublished_.erase(ShardId(*shard));
+  } else {
+    unpublished_.insert(ShardId(*shard));
+  }
+  return to_log;
+}
+
+std::vector<WorkerId> AnswerWays::TakeLost() {
+  return server_ ? server_->TakeLost() : std::vector<WorkerId>();
+}
+
+std::set<ShardId> AnswerWays::TakeUnpublished() { return std::exchange(unpublished_, {}); }
+
+}  // namespace millrace
