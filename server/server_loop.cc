@@ -34,6 +34,7 @@
 #include "server/quality_report.h"
 #include "server/recovery_report.h"
 #include "server/server_metrics.h"
+#include "server/shard_folds.h"
 #include "server/takeover.h"
 #include "server/waiting_report.h"
 #include "tasks/shard_feed.h"
@@ -110,8 +111,10 @@ class ServerLoop {
         if (moved_) break;
       }
       MILLRACE_ASSIGN_OR_RETURN(const size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
+      MILLRACE_RETURN_IF_ERROR(folds_.Fold());
+      EnterCuts();
       MILLRACE_RETURN_IF_ERROR(LeaveCuts());
-      for (auto& [shard, feed] : feeds_) MILLRACE_RETURN_IF_ERROR(feed.AnswerDue(answers_));
+      MILLRACE_RETURN_IF_ERROR(folds_.AnswerDue());
       MILLRACE_RETURN_IF_ERROR(Announce());
       const SteadyTime now = std::chrono::steady_clock::now();
       MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
@@ -227,24 +230,26 @@ class ServerLoop {
   }
 
   void SetHandler() {
-    handler_.on_record = [this](const ConsumedRecord& record) -> Status {
-      const auto shard = static_cast<ShardId>(record.partition);
-      ShardFeed& feed = feeds_.at(shard);
-      const bool was_at_cut = feed.at_cut();
-      MILLRACE_RETURN_IF_ERROR(
-          feed.Take({record.offset, record.key, record.value, record.timestamp_ms}, answers_));
-      if (feed.at_cut() && !was_at_cut) {
-        at_cut_.Enter(*shards_.at(shard), MakeHostedOptions(config_, features_, training_, shard),
-                      std::chrono::steady_clock::now());
-      }
-      return absl::OkStatus();
+    handler_.on_record = [this](const ConsumedRecord& record) {
+      return folds_.Take(static_cast<ShardId>(record.partition),
+                         {record.offset, record.key, record.value, record.timestamp_ms});
     };
     handler_.on_out_of_range = [this](int32_t partition) {
       return WhyRecordsAreGone(static_cast<ShardId>(partition));
     };
-    handler_.on_connection_lost = [this](int32_t partition) {
+    handler_.on_connection_lost = [this](int32_t partition) -> std::optional<Offset> {
+      // What was read before is folded first. (Its error is that of the next Fold.)
+      folds_.FoldNow();
       return feeds_.at(static_cast<ShardId>(partition)).ConnectionLost();
     };
+  }
+
+  void EnterCuts() {
+    for (const auto& [shard, feed] : feeds_) {
+      if (!feed.at_cut() || at_cut_.Holds(shard)) continue;
+      at_cut_.Enter(*shards_.at(shard), MakeHostedOptions(config_, features_, training_, shard),
+                    std::chrono::steady_clock::now());
+    }
   }
 
   // Whoever has taken the shard over deletes what its checkpoints have. A server that hung may meet
@@ -545,6 +550,7 @@ class ServerLoop {
   std::vector<OutgoingRecord> out_;  // but answers, which are sent as they are made
   const RecordSink answers_{
       [this](OutgoingRecord record) { return sender_->SendOne(std::move(record)); }};
+  ShardFolds folds_{feeds_, answers_};
   SteadyTime next_metrics_;
   SteadyTime next_weights_;
   SteadyTime next_unchanged_weights_;

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -34,6 +33,8 @@
 #include "topics/most_workers.h"
 #include "topics/row_codec.h"
 #include "topics/topics.h"
+#include "worker/advance_all.h"
+#include "worker/answer_reports.h"
 #include "worker/hosted_workers.h"
 #include "worker/leased_input.h"
 #include "worker/waiting_workers.h"
@@ -180,7 +181,7 @@ class WorkerLoop {
       WorkerTask& task = *found->second.task;
       const uint64_t unusable = task.unusable_answers();
       found->second.feed->TakeWeights(record.offset, record.key, record.value, out_);
-      if (task.unusable_answers() > unusable) ReportUnusableAnswer(task);
+      if (task.unusable_answers() > unusable) ReportUnusableAnswers(task);
       return absl::OkStatus();
     };
     weights_handler_.on_out_of_range = [this](int32_t partition) {
@@ -247,7 +248,7 @@ class WorkerLoop {
       }
       hosted.task->ProcessUnusableShared(record.offset, record.key, record.value, shared.status(),
                                          out_);
-      ReportUnusableAnswer(*hosted.task);
+      ReportUnusableAnswers(*hosted.task);
     }
   }
 
@@ -387,10 +388,15 @@ class WorkerLoop {
   }
 
   Status Advance() {
+    std::vector<WorkerFeed*> feeds;
+    for (auto& [worker, hosted] : tasks_) feeds.push_back(&*hosted.feed);
+    // Each may compute for long.
+    MILLRACE_ASSIGN_OR_RETURN(
+        const std::vector<bool> advanced,
+        AdvanceAll(feeds, threads_, out_, [this] { hosted_workers_->ReportProgress(); }));
+    size_t next = 0;
     for (auto& [worker, hosted] : tasks_) {
-      MILLRACE_ASSIGN_OR_RETURN(const bool advanced, hosted.feed->Advance(out_));
-      if (!advanced) continue;
-      hosted_workers_->ReportProgress();  // it may have computed for long, and others may, too
+      if (!advanced[next++]) continue;
       if (hosted.task->clock() != hosted.clock) {
         hosted.clock = hosted.task->clock();
         hosted.repeat.Answered(std::chrono::steady_clock::now());
@@ -402,7 +408,7 @@ class WorkerLoop {
                                    : "the stream at offset " +
                                          std::to_string(int64_t{hosted.task->next_offset()}));
       }
-      ReportDeniedLeave(hosted);
+      ReportDeniedLeaves(*hosted.task, hosted.denied_leaves);
       HoldOrLetGo(static_cast<int32_t>(worker), *hosted.feed);
       if (evaluation_log_) {
         for (const WorkerOutput::Evaluation& e : hosted.task->TakeEvaluations()) {
@@ -450,28 +456,6 @@ class WorkerLoop {
       for (const ShardId shard : hosted.task->SilentShards()) silent.insert(shard);
     }
     return silent;
-  }
-
-  // A worker that gets no other answers waits for ever. Said ever more seldom.
-  static void ReportUnusableAnswer(const WorkerTask& task) {
-    if (!std::has_single_bit(task.unusable_answers())) return;
-    spdlog::warn(
-        "worker {}: {} messages of weights cannot be used, and go to dead-letter; the last: {}. "
-        "Check that no other program writes to weights, and that all programs have the same "
-        "version",
-        task.worker(), task.unusable_answers(), task.last_unusable_answer());
-  }
-
-  // Said ever more seldom, too.
-  static void ReportDeniedLeave(Hosted& hosted) {
-    const uint64_t denied = hosted.task->denied_leaves();
-    if (std::exchange(hosted.denied_leaves, denied) == denied || !std::has_single_bit(denied)) {
-      return;
-    }
-    spdlog::warn(
-        "worker {}: a message of weights said that this worker has left, which the server denies "
-        "({} so far); the worker goes on. Check that no other program writes to weights",
-        hosted.task->worker(), denied);
   }
 
   // Rows were deleted under the reader: a new task starts at the first row that is there.
@@ -582,6 +566,7 @@ class WorkerLoop {
   std::map<WorkerId, Hosted> tasks_;
   std::set<int32_t> behind_;         // partitions of weights, deleted before they were read
   std::set<WorkerId> rows_deleted_;  // their rows were
+  SideBySide threads_;
   std::vector<OutgoingRecord> out_;
   size_t rows_taken_ = 0;  // in this poll
   size_t records_at_once_ = 1;
