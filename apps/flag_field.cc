@@ -198,6 +198,7 @@ bool FlagField::is_switch() const { return leaf().cpp_type() == FieldDescriptor:
 bool FlagField::is_message() const { return leaf().cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE; }
 
 std::string FlagField::type_name() const {
+  if (is_message() && leaf().message_type() == Topology::descriptor()) return "FILE";
   if (leaf().is_repeated()) return is_message() ? "KEY=VALUE" : "A,B,...";
   switch (leaf().cpp_type()) {
     case FieldDescriptor::CPPTYPE_UINT32:

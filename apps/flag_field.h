@@ -23,7 +23,7 @@ class FlagField {
 
   bool is_switch() const;   // a bool: its flag takes no value and sets it to true
   bool is_message() const;  // has a notation of its own; not for Set()
-  // "UINT", "FLOAT", "TEXT", "A,B,..." or an enum's choices: "sgd|momentum|adagrad".
+  // "UINT", "FLOAT", "TEXT", "FILE", "A,B,..." or an enum's choices: "sgd|momentum|adagrad".
   std::string type_name() const;
   // The default, as it would be given on the command line; empty if the field has none.
   std::optional<std::string> default_text() const;

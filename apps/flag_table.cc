@@ -449,6 +449,17 @@ FlagGroup WorkerGroup() {
       }};
 }
 
+FlagGroup MasterGroup() {
+  return {FlagUser::kMaster,
+          "Processes",
+          {
+              {"--topology", "topology",
+               "The job's processes: how many servers and workers, how many shards and logical "
+               "workers each of them hosts, and where servers serve replicas (docs/topologies.md)",
+               "by --server-processes, --worker-processes and the others"},
+          }};
+}
+
 const char* ProgramOf(FlagUser user) {
   switch (user) {
     case FlagUser::kAll:
@@ -461,6 +472,8 @@ const char* ProgramOf(FlagUser user) {
       return "ServerApp";
     case FlagUser::kWorker:
       return "WorkerApp";
+    case FlagUser::kMaster:
+      return "MasterApp";
   }
   MILLRACE_CHECK(false);
 }
@@ -469,10 +482,10 @@ const char* ProgramOf(FlagUser user) {
 
 const std::vector<FlagGroup>& FlagGroups() {
   static const auto* const groups = new std::vector<FlagGroup>{
-      JobGroup(),    FeatureGroup(),     TrainingGroup(),       WorkersGroup(),
-      BufferGroup(), OptimizerGroup(),   EmbeddingGroup(),      StreamGroup(),
-      ServerGroup(), ReplicaGroup(),     StraightAnswerGroup(), SnapshotGroup(),
-      WorkerGroup(), TakenAnswersGroup()};
+      JobGroup(),    FeatureGroup(),      TrainingGroup(),       WorkersGroup(),
+      BufferGroup(), OptimizerGroup(),    EmbeddingGroup(),      StreamGroup(),
+      ServerGroup(), ReplicaGroup(),      StraightAnswerGroup(), SnapshotGroup(),
+      WorkerGroup(), TakenAnswersGroup(), MasterGroup()};
   return *groups;
 }
 

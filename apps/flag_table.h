@@ -15,7 +15,7 @@ struct Flag {
 };
 
 // The programs that take a group of flags.
-enum class FlagUser { kAll, kFeatures, kTraining, kServer, kProducer, kWorker };
+enum class FlagUser { kAll, kFeatures, kTraining, kServer, kProducer, kWorker, kMaster };
 
 struct FlagGroup {
   FlagUser user;

@@ -1,6 +1,5 @@
 #include "apps/job_flags.h"
 
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
 #include <cerrno>
@@ -16,6 +15,9 @@
 #include "apps/config_checks.h"
 #include "apps/flag_field.h"
 #include "apps/flag_needs.h"
+#include "apps/text_error.h"
+#include "apps/topology.h"
+#include "apps/topology_file.h"
 #include "apps/version.h"
 #include "base/check.h"
 #include "processors/policy.h"
@@ -24,24 +26,6 @@ namespace millrace {
 namespace {
 
 constexpr size_t kHelpColumns = 70;  // of the text beside the flags' names
-
-class FirstError final : public google::protobuf::io::ErrorCollector {
- public:
-  explicit FirstError(std::string name) : name_(std::move(name)) {}
-  void AddError(int line, int column, const std::string& message) override {
-    if (!text_.empty()) return;
-    // What was found instead may be a password without its quotes.
-    const std::string shown = message.substr(0, message.find(", got: "));
-    text_ =
-        name_ + ":" + std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " + shown;
-    if (shown == "Expected string") text_ += " in quotes";
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string name_;
-  std::string text_;
-};
 
 Status SetConsistency(const std::string& text, JobConfig& config) {
   MILLRACE_ASSIGN_OR_RETURN(const ConsistencyPolicy policy, ConsistencyPolicy::Parse(text));
@@ -75,6 +59,10 @@ Status SetByFlag(const Flag& flag, const std::string& text, JobConfig& config) {
   const FlagField field(flag.field);
   if (!field.is_message()) return field.Set(text, config);
   if (flag.field == std::string("kafka")) return AddKafkaSetting(text, config);
+  if (flag.field == std::string("topology")) {
+    MILLRACE_ASSIGN_OR_RETURN(*config.mutable_topology(), ReadTopology(text));
+    return absl::OkStatus();
+  }
   MILLRACE_CHECK(flag.field == std::string("training.consistency"));
   return SetConsistency(text, config);
 }
@@ -140,7 +128,7 @@ void JobFlags::AddFlag(const Flag& flag, const std::string& group) {
       if (done.ok()) return done;
       const std::string_view names = flag.name;
       const std::string name(names.substr(0, names.find(',')));
-      return absl::InvalidArgumentError(absl::StrCat(name, ": ", done.message()));
+      return Status(done.code(), absl::StrCat(name, ": ", done.message()));
     });
   };
   const FlagField field(flag.field);
@@ -180,13 +168,14 @@ StatusOr<JobConfig> JobFlags::Load() const {
     MILLRACE_RETURN_IF_ERROR(ParseConfigText(text.str(), config_file_, config));
   }
   for (const auto& override : overrides_) MILLRACE_RETURN_IF_ERROR(override(config));
+  MILLRACE_RETURN_IF_ERROR(ApplyTopology(config));
   MILLRACE_RETURN_IF_ERROR(ValidateConfig(config));
   MILLRACE_RETURN_IF_ERROR(CheckFlagNeeds(given_, config));
   return config;
 }
 
 Status ParseConfigText(const std::string& text, const std::string& name, JobConfig& config) {
-  FirstError error(name);
+  FirstTextError error(name);
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   if (!parser.ParseFromString(text, &config)) return absl::InvalidArgumentError(error.text());

@@ -26,6 +26,7 @@
 #include "apps/kubernetes_flags.h"
 #include "apps/master_commands.h"
 #include "apps/master_flags.h"
+#include "apps/master_topology.h"
 #include "apps/program.h"
 #include "base/hash.h"
 #include "base/host_and_port.h"
@@ -67,6 +68,7 @@ constexpr char kFooter[] =
     "  MasterApp --config flights.textproto --shards 2 --worker-processes 4\n"
     "  MasterApp --config flights.textproto --distribution-strategy AllReduce \\\n"
     "            --master-address 127.0.0.1:50001\n"
+    "  MasterApp --config flights.textproto --topology topology.textproto\n"
     "  MasterApp --job late --numeric temp --label late     rows come from TopicSource, say\n"
     "  MasterApp --job mine --server-processes 0 --worker-processes 3 \\\n"
     "            --worker-command 'python3 train.py --rank {rank}'\n"
@@ -326,6 +328,7 @@ StatusOr<Prepared> PrepareLocal(const JobConfig& config, const MasterFlags& flag
   Prepared prepared;
   // First, since it knows whether the run folder is this job's.
   MILLRACE_ASSIGN_OR_RETURN(prepared.launcher, LocalLauncher::Create(local));
+  MILLRACE_RETURN_IF_ERROR(CheckAddresses(config.topology(), *prepared.launcher));
   const KeepSettings keep = [&](JobProgram program, const JobConfig& file) {
     return KeepJobFile(processes.run_dir, std::string(GroupOf(program)), file);
   };
@@ -399,9 +402,10 @@ Status ResultOf(const JobConfig& config, const JobProcesses& job, const MasterOp
       "--run-dir: the job goes on"));
 }
 
-Status Run(const JobFlags& job_flags, const MasterFlags& flags) {
+Status Run(const JobFlags& job_flags, MasterFlags flags) {
   MILLRACE_RETURN_IF_ERROR(CheckLauncher(flags));
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
+  MILLRACE_RETURN_IF_ERROR(TakeTopology(config, flags));
   MILLRACE_RETURN_IF_ERROR(CheckFiles(config, flags));
   MILLRACE_RETURN_IF_ERROR(CheckStrategy(config, flags));
   MILLRACE_RETURN_IF_ERROR(CheckExternal(config, flags));
@@ -469,6 +473,7 @@ int RunJob(int argc, char** argv) {
   AddMasterFlags(app, flags);
   return RunProgram(app, "MasterApp", argc, argv, [&] {
     flags.has_kubernetes_flags = HasKubernetesFlags(app);
+    flags.has_worker_processes = app.count("--worker-processes") > 0;
     return Run(job_flags, flags);
   });
 }

@@ -23,6 +23,7 @@ struct MasterFlags {
   std::string run_dir;
   std::optional<uint32_t> server_processes;
   uint32_t worker_processes = 2;
+  bool has_worker_processes = false;
   uint32_t slots = 0;
   uint32_t relaunches = 3;
   std::optional<uint32_t> server_relaunches;
@@ -38,8 +39,8 @@ struct MasterFlags {
   uint64_t lease_rows = 0;
 };
 
-// `flags` outlives the parsing. has_kubernetes_flags is the caller's to set, from
-// HasKubernetesFlags.
+// `flags` outlives the parsing. has_kubernetes_flags and has_worker_processes are the caller's to
+// set, from HasKubernetesFlags and the number of --worker-processes.
 void AddMasterFlags(CLI::App& app, MasterFlags& flags);
 
 }  // namespace millrace

@@ -16,6 +16,7 @@
 #include "apps/publish_settings.h"
 #include "apps/run_setup.h"
 #include "apps/server_paths.h"
+#include "apps/topology.h"
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_model.h"
 #include "durability/snapshots/snapshot_reader.h"
@@ -33,6 +34,7 @@
 #include "tasks/task_options.h"
 #include "topics/master_topics.h"
 #include "topics/most_workers.h"
+#include "topics/process_name.h"
 
 namespace millrace {
 namespace {
@@ -158,6 +160,10 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
            const std::string& process) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<Incarnation> self, IncarnationFlag(process));
+  if (self) {
+    MILLRACE_ASSIGN_OR_RETURN(const ProcessName name, ParseProcessName(self->process));
+    MILLRACE_RETURN_IF_ERROR(ListenAsInTopology(name.rank(), config));
+  }
   const std::atomic<bool>& stop = StopOnSignals();
   if (export_to) return Export(config, *export_to, stop);
   if (config.server().checkpoint_now()) return AskForSnapshot(config, stop).status();

@@ -12,7 +12,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "job-file.md"
 EXAMPLE = ROOT / "docker" / "jobs" / "flights.textproto"
-PROTOS = ("job", "features", "training")
+PROTOS = ("job", "features", "topology", "training")
 TYPES = {"string": "text", "bool": "true or false", "double": "number", "uint32": "whole number",
          "uint64": "whole number", "int64": "whole number"}
 
@@ -28,8 +28,8 @@ Text stands in quotes; a list in brackets, or its field is repeated; a message i
 A choice is written as here (`ONE_PASS`), by its flag in small letters (`one-pass`).
 
 This page is generated from [messages/job.proto](../messages/job.proto),
-[features.proto](../messages/features.proto) and [training.proto](../messages/training.proto) by
-`docs/make_job_file.py`.
+[features.proto](../messages/features.proto), [topology.proto](../messages/topology.proto) and
+[training.proto](../messages/training.proto) by `docs/make_job_file.py`.
 """
 
 # Sections in the order of the page: the path of a message's fields, its type, and who reads it.
@@ -49,6 +49,10 @@ SECTIONS = [
     ("worker", "Worker", "`worker` (WorkerApp)"),
     ("answers", "Answers", "`answers`: how a server's answers come to workers (ServerApp, WorkerApp)"),
     ("kafka", "KafkaSetting", "`kafka`: settings of librdkafka (all programs)"),
+    ("topology", "Topology", "`topology`: the job's processes ([topologies.md](topologies.md))"),
+    ("topology.server", "ServerConfig", "`topology.server`: a ServerApp"),
+    ("topology.worker", "WorkerConfig", "`topology.worker`: a worker process"),
+    ("topology.server_group", "ServerSet", "`topology.server_group`: a group of servers"),
 ]
 
 
@@ -156,11 +160,12 @@ def page():
         about = next((f.comment for fields in messages.values() for f in fields
                       if prefix and f.name == prefix.split(".")[-1] and f.comment), "")
         parts.append(f"\n## {title}\n")
-        if prefix.startswith("training."):
+        if prefix.startswith("training.") or prefix == "topology":
             parts.append(f"\n{sentence(about)}\n")
         if prefix in flags:
             parts.append(f"\nIts flag is `{flags[prefix]}`.\n")
-        parts.append("\n| field | type | default | flag | meaning |\n| --- | --- | --- | --- | --- |\n")
+        if prefix != "topology":  # its fields are the next sections
+            parts.append("\n| field | type | default | flag | meaning |\n| --- | --- | --- | --- | --- |\n")
         for field in messages[owner]:
             path = f"{prefix}.{field.name}" if prefix else field.name
             message = resolve(field.kind, owner, messages)

@@ -197,7 +197,10 @@ JobConfig JobFileOf(const JobConfig& config, JobProgram program, std::string_vie
     file.clear_producer();
     file.clear_features();
   }
-  if (program != JobProgram::kServer) file.clear_shards();
+  if (program != JobProgram::kServer) {
+    file.clear_shards();
+    file.clear_topology();  // what follows from it for the others stands there
+  }
   if (program == JobProgram::kWorker && !is_both) {  // servers publish how the job learns
     file.clear_training();
     file.clear_csv();

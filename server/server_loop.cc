@@ -35,6 +35,7 @@
 #include "server/quality_report.h"
 #include "server/recovery_report.h"
 #include "server/server_metrics.h"
+#include "server/shard_folds.h"
 #include "server/takeover.h"
 #include "server/waiting_report.h"
 #include "tasks/shard_feed.h"
@@ -112,8 +113,11 @@ class ServerLoop {
         if (moved_) break;
       }
       MILLRACE_ASSIGN_OR_RETURN(const size_t events, gradients_->Poll(kRecordsAtOnce, handler_));
+      MILLRACE_RETURN_IF_ERROR(folds_.Fold());
+      EnterCuts();
       MILLRACE_RETURN_IF_ERROR(LeaveCuts());
-      MILLRACE_RETURN_IF_ERROR(AnswerDue());
+      AnswerAgain();
+      MILLRACE_RETURN_IF_ERROR(folds_.AnswerDue());
       MILLRACE_RETURN_IF_ERROR(Announce());
       const SteadyTime now = std::chrono::steady_clock::now();
       MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
@@ -232,24 +236,26 @@ class ServerLoop {
   }
 
   void SetHandler() {
-    handler_.on_record = [this](const ConsumedRecord& record) -> Status {
-      const auto shard = static_cast<ShardId>(record.partition);
-      ShardFeed& feed = feeds_.at(shard);
-      const bool was_at_cut = feed.at_cut();
-      MILLRACE_RETURN_IF_ERROR(
-          feed.Take({record.offset, record.key, record.value, record.timestamp_ms}, answers_));
-      if (feed.at_cut() && !was_at_cut) {
-        at_cut_.Enter(*shards_.at(shard), MakeHostedOptions(config_, features_, training_, shard),
-                      std::chrono::steady_clock::now());
-      }
-      return absl::OkStatus();
+    handler_.on_record = [this](const ConsumedRecord& record) {
+      return folds_.Take(static_cast<ShardId>(record.partition),
+                         {record.offset, record.key, record.value, record.timestamp_ms});
     };
     handler_.on_out_of_range = [this](int32_t partition) {
       return WhyRecordsAreGone(static_cast<ShardId>(partition));
     };
-    handler_.on_connection_lost = [this](int32_t partition) {
+    handler_.on_connection_lost = [this](int32_t partition) -> std::optional<Offset> {
+      // What was read before is folded first. (Its error is that of the next Fold.)
+      folds_.FoldNow();
       return feeds_.at(static_cast<ShardId>(partition)).ConnectionLost();
     };
+  }
+
+  void EnterCuts() {
+    for (const auto& [shard, feed] : feeds_) {
+      if (!feed.at_cut() || at_cut_.Holds(shard)) continue;
+      at_cut_.Enter(*shards_.at(shard), MakeHostedOptions(config_, features_, training_, shard),
+                    std::chrono::steady_clock::now());
+    }
   }
 
   // Whoever has taken the shard over deletes what its checkpoints have. A server that hung may meet
@@ -288,13 +294,11 @@ class ServerLoop {
 
   // ---- answers ----
 
-  Status AnswerDue() {
+  // Those whose streams have ended.
+  void AnswerAgain() {
     const std::vector<WorkerId> lost = ways_->TakeLost();
-    for (auto& [shard, feed] : feeds_) {
-      if (!lost.empty()) shards_.at(shard)->task().AnswerAgain(lost);
-      MILLRACE_RETURN_IF_ERROR(feed.AnswerDue(answers_));
-    }
-    return absl::OkStatus();
+    if (lost.empty()) return;
+    for (auto& [shard, hosted] : shards_) hosted->task().AnswerAgain(lost);
   }
 
   Status Announce() {
@@ -556,6 +560,7 @@ class ServerLoop {
   const RecordSink answers_{[this](OutgoingRecord record) {
     return ways_->Send(record) ? sender_->SendOne(std::move(record)) : absl::OkStatus();
   }};
+  ShardFolds folds_{feeds_, answers_};
   SteadyTime next_metrics_;
   SteadyTime next_weights_;
   SteadyTime next_unchanged_weights_;

@@ -1,5 +1,5 @@
-// The run loop of ServerApp: one thread that folds gradients and answers; other threads work in the
-// background.
+// The run loop of ServerApp: one thread that folds gradients and answers, with the help of others
+// where there are several shards; further threads work in the background.
 #pragma once
 
 #include <atomic>

@@ -22,6 +22,7 @@ class ShardFeed {
   Status Take(const GradientRecord& record, const RecordSink& out);
   // To be called when no more records wait.
   Status AnswerDue(const RecordSink& out) { return task_.AnswerDue(out); }
+  bool owes_answers() const { return task_.owes_answers(); }
   bool at_cut() const { return task_.snapshot().has_value(); }
   // Folds what was held at the cut (AnswerDue answers it). Returns the offset to read on from, if
   // records were passed over. REQUIRES at_cut().

@@ -71,6 +71,7 @@ class WorkerFeed {
   }
   // Computes with what has come since the last call. Returns false when nothing has.
   StatusOr<bool> Advance(std::vector<OutgoingRecord>& out);
+  bool has_news() const { return has_news_; }
   // Whether the reader of rows is to be held back from now on (true) or let go (false); empty: as
   // before. To be asked after each TakeRows (a record has many) and each Advance.
   std::optional<bool> TakeHold();

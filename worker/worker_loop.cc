@@ -35,9 +35,10 @@
 #include "topics/most_workers.h"
 #include "topics/row_codec.h"
 #include "topics/topics.h"
+#include "worker/advance_all.h"
+#include "worker/answer_reports.h"
 #include "worker/hosted_workers.h"
 #include "worker/leased_input.h"
-#include "worker/task_warnings.h"
 #include "worker/waiting_workers.h"
 
 namespace millrace {
@@ -185,7 +186,7 @@ class WorkerLoop {
       WorkerTask& task = *found->second.task;
       const uint64_t unusable = task.unusable_answers();
       found->second.feed->TakeWeights(record.offset, record.key, record.value, out_);
-      if (task.unusable_answers() > unusable) WarnOfUnusableAnswer(task);
+      if (task.unusable_answers() > unusable) ReportUnusableAnswers(task);
       return absl::OkStatus();
     };
     weights_handler_.on_out_of_range = [this](int32_t partition) {
@@ -272,7 +273,7 @@ class WorkerLoop {
       }
       hosted.task->ProcessUnusableShared(record.offset, record.key, record.value, shared.status(),
                                          out_);
-      WarnOfUnusableAnswer(*hosted.task);
+      ReportUnusableAnswers(*hosted.task);
     }
   }
 
@@ -414,10 +415,15 @@ class WorkerLoop {
   }
 
   Status Advance() {
+    std::vector<WorkerFeed*> feeds;
+    for (auto& [worker, hosted] : tasks_) feeds.push_back(&*hosted.feed);
+    // Each may compute for long.
+    MILLRACE_ASSIGN_OR_RETURN(
+        const std::vector<bool> advanced,
+        AdvanceAll(feeds, threads_, out_, [this] { hosted_workers_->ReportProgress(); }));
+    size_t next = 0;
     for (auto& [worker, hosted] : tasks_) {
-      MILLRACE_ASSIGN_OR_RETURN(const bool advanced, hosted.feed->Advance(out_));
-      if (!advanced) continue;
-      hosted_workers_->ReportProgress();  // it may have computed for long, and others may, too
+      if (!advanced[next++]) continue;
       if (hosted.task->clock() != hosted.clock) {
         hosted.clock = hosted.task->clock();
         hosted.repeat.Answered(std::chrono::steady_clock::now());
@@ -429,10 +435,7 @@ class WorkerLoop {
                                    : "the stream at offset " +
                                          std::to_string(int64_t{hosted.task->next_offset()}));
       }
-      if (std::exchange(hosted.denied_leaves, hosted.task->denied_leaves()) !=
-          hosted.task->denied_leaves()) {
-        WarnOfDeniedLeave(*hosted.task);
-      }
+      ReportDeniedLeaves(*hosted.task, hosted.denied_leaves);
       HoldOrLetGo(static_cast<int32_t>(worker), *hosted.feed);
       if (evaluation_log_) {
         for (const WorkerOutput::Evaluation& e : hosted.task->TakeEvaluations()) {
@@ -597,6 +600,7 @@ class WorkerLoop {
   std::map<WorkerId, Hosted> tasks_;
   std::set<int32_t> behind_;         // partitions of weights, deleted before they were read
   std::set<WorkerId> rows_deleted_;  // their rows were
+  SideBySide threads_;
   std::vector<OutgoingRecord> out_;
   size_t rows_taken_ = 0;  // in this poll
   size_t records_at_once_ = 1;

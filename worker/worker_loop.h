@@ -1,4 +1,5 @@
-// The run loop of WorkerApp: one thread that hosts the logical workers that it is given.
+// The run loop of WorkerApp: one thread that hosts the logical workers that it is given. Others
+// help where several have something to compute.
 #pragma once
 
 #include <atomic>

@@ -166,6 +166,37 @@ class Programs(unittest.TestCase):
         # As far as the broker.
         self.assertIn("no Kafka broker answered", self.master().stderr)
 
+    def test_a_master_says_which_flag_contradicts_a_topology(self):
+        file = self.folder / "t.textproto"
+        servers = ('server { id: 0 ip: "127.0.0.1" port: 7101 threads: 2 }\n'
+                   "server_group { id: 0 neighbor: 0 }\n"
+                   "worker { global_id: 0 local_id: 0 group_id: 0 threads: 3 }\n")
+        for text, words, what in [
+                (servers, ["--shards", "3"], ["--shards 3 contradicts the topology (--topology)", "2 threads"]),
+                (servers, ["--workers", "2"], ["--workers 2 contradicts the topology", "3 threads"]),
+                (servers, ["--server-processes", "2"], ["--server-processes 2 contradicts", "1 entries server"]),
+                (servers, ["--worker-processes", "2"], ["--worker-processes 2 contradicts", "1 entries worker"]),
+                (servers, ["--distribution-strategy", "AllReduce"], ["AllReduce contradicts", "it has servers"]),
+                (servers, ["--launcher", "kubernetes"], ["leave it or --launcher kubernetes out"]),
+                (servers, ["--model", "external", "--worker-command", "true"], ["give an entry worker for each"]),
+                (servers + 'server { id: 0 ip: "a" port: 1 }', [], ["t.textproto:4:1: server 0 is there twice"]),
+                (servers + "worker {", [], ["--topology: ", "t.textproto:4:9: "]),
+                (servers.replace("group_id: 0", "group_id: 1"), [], ["t.textproto:3:1: worker 0 has group_id 1"]),
+                (servers.replace("127.0.0.1", "10.0.0.1"), ["--replicas", "1"], ["other machines reach"]),
+                (servers.replace("threads: 2", "threads: 1 neighbor: 1 sync_interval: 5")
+                 + 'server { id: 1 ip: "a" port: 1 }\nserver_group { id: 1 neighbor: 1 }\n'
+                 + "worker { global_id: 1 local_id: 0 group_id: 1 }", [],
+                 ["Worker-Replicated-Server", "cannot do that yet"]),
+                ("worker { global_id: 0 local_id: 0 }\nworker { global_id: 1 local_id: 1 threads: 2 }", [],
+                 ["deals logical workers out evenly"]),
+                ("worker { global_id: 0 local_id: 0 }", [], ["give --master-address"]),
+                ("worker { global_id: 0 local_id: 0 }", ["--shards", "2"], ["--shards 2 contradicts"])]:  # fmt: skip
+            file.write_text(text)
+            self.assert_one_line(self.master("--topology", file, *words), 2, *what)
+        self.assert_one_line(self.master("--topology", "none.textproto"), 1, "--topology: none.textproto: ")
+        file.write_text(servers)
+        self.assertIn("no Kafka broker answered", self.master("--topology", file).stderr)
+
     def test_a_master_says_what_cannot_train_by_all_reduce(self):
         address = ("--master-address", "127.0.0.1:1")
         for words, what in [((), "give --master-address"),

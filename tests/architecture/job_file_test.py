@@ -47,7 +47,7 @@ class JobFile(unittest.TestCase):
             for kind, field in re.findall(r"(?:optional|repeated) (\w+) (\w+) = ", text):
                 told = [meaning for found, meaning in rows if found == field]
                 if kind[0].isupper() and not told:  # a message, which has a section
-                    self.assertRegex(page, rf"(?m)^## `(training\.)?{field}`")
+                    self.assertRegex(page, rf"(?m)^## `(training\.|topology\.)?{field}`")
                 elif field not in ("column", "edge"):  # of bin_edges
                     self.assertTrue(told and all(told), f"{name}.proto: {field} has no comment")
 

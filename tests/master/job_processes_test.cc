@@ -190,6 +190,14 @@ TEST(JobProcessesTest, WhatAServerOrWorkerByHandIsToldIsNotInTheFiles) {
   EXPECT_FALSE(JobFileOf(config, JobProgram::kWorker, "/").worker().stay());
 }
 
+TEST(JobProcessesTest, TheTopologyIsInTheFileOfTheServersWhichListenByIt) {
+  JobConfig config;
+  config.mutable_topology()->add_server()->set_port(7101);
+  EXPECT_TRUE(JobFileOf(config, JobProgram::kServer, "/").has_topology());
+  EXPECT_FALSE(JobFileOf(config, JobProgram::kWorker, "/").has_topology());
+  EXPECT_FALSE(JobFileOf(config, JobProgram::kProducer, "/").has_topology());
+}
+
 JobConfig Config() {
   JobConfig config;
   config.set_name("flights");

@@ -1,13 +1,13 @@
-#include "worker/task_warnings.h"
+#include "worker/answer_reports.h"
 
 #include <spdlog/spdlog.h>
 
 #include <bit>
-#include <cstdint>
+#include <utility>
 
 namespace millrace {
 
-void WarnOfUnusableAnswer(const WorkerTask& task) {
+void ReportUnusableAnswers(const WorkerTask& task) {
   if (!std::has_single_bit(task.unusable_answers())) return;
   spdlog::warn(
       "worker {}: {} messages of weights cannot be used, and go to dead-letter; the last: {}. "
@@ -16,9 +16,9 @@ void WarnOfUnusableAnswer(const WorkerTask& task) {
       task.worker(), task.unusable_answers(), task.last_unusable_answer());
 }
 
-void WarnOfDeniedLeave(const WorkerTask& task) {
+void ReportDeniedLeaves(const WorkerTask& task, uint64_t& said) {
   const uint64_t denied = task.denied_leaves();
-  if (!std::has_single_bit(denied)) return;
+  if (std::exchange(said, denied) == denied || !std::has_single_bit(denied)) return;
   spdlog::warn(
       "worker {}: a message of weights said that this worker has left, which the server denies "
       "({} so far); the worker goes on. Check that no other program writes to weights",

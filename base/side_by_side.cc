@@ -1,0 +1,65 @@
+#include "base/side_by_side.h"
+
+#include <algorithm>
+
+namespace millrace {
+
+SideBySide::SideBySide(size_t most)
+    : most_(most > 0 ? most : std::max<size_t>(1, std::thread::hardware_concurrency())) {}
+
+SideBySide::~SideBySide() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void SideBySide::Run(size_t count, const std::function<void(size_t)>& job,
+                     const std::function<void()>& after_own) {
+  const size_t wanted = std::min(count, most_);
+  while (threads_.size() + 1 < wanted) threads_.emplace_back([this] { Help(); });
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    job_ = &job;
+    next_ = 0;
+    count_ = count;
+  }
+  if (wanted > 1) changed_.notify_all();
+  while (RunOne()) {
+    if (after_own) after_own();
+  }
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return running_ == 0; });
+  job_ = nullptr;
+  next_ = 0;
+  count_ = 0;
+}
+
+bool SideBySide::RunOne() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (next_ >= count_) return false;
+  const size_t mine = next_++;
+  const std::function<void(size_t)>& job = *job_;
+  ++running_;
+  lock.unlock();
+  job(mine);
+  lock.lock();
+  if (--running_ == 0) changed_.notify_all();
+  return true;
+}
+
+void SideBySide::Help() {
+  while (true) {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return ending_ || next_ < count_; });
+      if (ending_) return;
+    }
+    while (RunOne()) {
+    }
+  }
+}
+
+}  // namespace millrace
