@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace millrace {
+namespace {
+
+using std::chrono::steady_clock;
+
+// Some times what it takes to wake a thread and to be woken by it.
+constexpr std::chrono::microseconds kWorthWaking(100);
+
+}  // namespace
 
 SideBySide::SideBySide(size_t most)
     : most_(most > 0 ? most : std::max<size_t>(1, std::thread::hardware_concurrency())) {}
@@ -18,7 +26,9 @@ SideBySide::~SideBySide() {
 
 void SideBySide::Run(size_t count, const std::function<void(size_t)>& job,
                      const std::function<void()>& after_own) {
-  const size_t wanted = std::min(count, most_);
+  if (count == 0) return;
+  const bool is_short = took_ && (count - 1) * *took_ < kWorthWaking;
+  const size_t wanted = is_short ? 1 : std::min(count, most_);
   while (threads_.size() + 1 < wanted) threads_.emplace_back([this] { Help(); });
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -27,9 +37,15 @@ void SideBySide::Run(size_t count, const std::function<void(size_t)>& job,
     count_ = count;
   }
   if (wanted > 1) changed_.notify_all();
-  while (RunOne()) {
+  size_t own = 0;
+  steady_clock::duration spent{};
+  for (steady_clock::time_point begun = steady_clock::now(); RunOne();) {
+    spent += steady_clock::now() - begun;
+    ++own;
     if (after_own) after_own();
+    begun = steady_clock::now();
   }
+  if (own > 0) took_ = spent / own;
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return running_ == 0; });
   job_ = nullptr;

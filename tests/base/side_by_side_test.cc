@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <set>
+#include <thread>
 
 namespace millrace {
 namespace {
@@ -29,6 +31,26 @@ TEST(SideBySide, RunsJobsAtTheSameTime) {
     while (here < 2) std::this_thread::yield();
   });
   EXPECT_EQ(here, 2);
+}
+
+TEST(SideBySide, LeavesOthersAsleepAfterARunOfShortJobsUntilTheyAreLongAgain) {
+  SideBySide threads(2);
+  const auto own_of = [&](std::chrono::milliseconds each) {
+    std::atomic<size_t> own = 0;
+    const auto caller = std::this_thread::get_id();
+    threads.Run(20, [&](size_t) {
+      if (std::this_thread::get_id() == caller) ++own;
+      const auto end = std::chrono::steady_clock::now() + each;
+      while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    });
+    return own.load();
+  };
+  // (A job that should be short may take long on a busy machine, and the next run then has help.)
+  size_t alone = 0;
+  for (int i = 0; i < 100; ++i) alone += own_of(std::chrono::milliseconds(0)) == 20 ? 1 : 0;
+  EXPECT_GT(alone, 0U);
+  own_of(std::chrono::milliseconds(5));
+  EXPECT_LT(own_of(std::chrono::milliseconds(5)), 20U);
 }
 
 TEST(SideBySide, RunsOnTheCallersThreadAloneWhereOneIsTheMost) {
