@@ -1,9 +1,6 @@
 // HTTP servers of a test's own, on sockets of this machine.
 #pragma once
 
-#include <arpa/inet.h>
-#include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,33 +9,9 @@
 #include <thread>
 #include <utility>
 
+#include "tests/base/listener.h"
+
 namespace millrace {
-
-// A port where nobody answers.
-class Listener {
- public:
-  Listener() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(socket_, any, size), 0);
-    EXPECT_EQ(listen(socket_, 1), 0);
-    EXPECT_EQ(getsockname(socket_, any, &size), 0);
-    url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-  }
-  ~Listener() { close(socket_); }
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
-
-  int socket_fd() const { return socket_; }
-  const std::string& url() const { return url_; }
-
- private:
-  const int socket_;
-  std::string url_;
-};
 
 // Gives one answer to one request.
 class OneAnswer {
@@ -49,7 +22,7 @@ class OneAnswer {
   OneAnswer(const OneAnswer&) = delete;
   OneAnswer& operator=(const OneAnswer&) = delete;
 
-  const std::string& url() const { return listener_.url(); }
+  std::string url() const { return listener_.url(); }
   // What was asked.
   const std::string& request() {
     Join();
