@@ -72,8 +72,10 @@ def _end_what_runs():
 
 
 def end_on_signals():
-    """From now on SIGTERM ends this process as Ctrl-C does; at its end nothing of it is left."""
+    """From now on SIGTERM ends this process as Ctrl-C does; at its end nothing of it is left. Whoever starts a
+    program in the background may have it ignore Ctrl-C, and with it all that it starts: not this one."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _catches(pid, sig):
