@@ -27,7 +27,7 @@ class Public final : public server::ParamHandler {
                               double weight) const override {
     if (weight == 2) return {server::Code::kInternal, "two"};
     if (weight == 3) throw std::runtime_error("three");
-    if (weight == 4) throw 4;
+    if (weight == 4) throw 4;  // NOLINT(bugprone-std-exception-baseclass): whatever users throw
     for (size_t i = 0; i < sum.size(); ++i) {
       slice.values[i] += static_cast<float>(rate_) * sum[i];
       slice.slots[0][i] += static_cast<float>(slice.updates);

@@ -14,13 +14,13 @@ namespace millrace::simulation {
 namespace {
 
 TEST(Recovery, ARestartedWorkerContinuesItsClock) {
-  Topology job(Job({12}));
+  TestedTopology job(Job({12}));
   job.StartServer();
   WorkerHost& first = job.StartWorkers({0});
   job.Produce(0, 6);
   job.RunUntilIdle();
   EXPECT_EQ(job.clock(0), 2u);
-  Topology::Kill(first);
+  TestedTopology::Kill(first);
   job.StartWorkers({0});
   job.ProduceAll();
   job.RunUntilIdle();
@@ -31,7 +31,7 @@ TEST(Recovery, ARestartedWorkerContinuesItsClock) {
 }
 
 TEST(Recovery, AWorkerThatMovesStartsAtTheCommit) {
-  Topology job(Job({12}));
+  TestedTopology job(Job({12}));
   job.StartServer();
   WorkerHost& first = job.StartWorkers({0});
   job.Produce(0, 8);
@@ -48,12 +48,12 @@ TEST(Recovery, AWorkerThatMovesStartsAtTheCommit) {
 }
 
 TEST(Recovery, AWorkerThatHadLeftStaysSo) {
-  Topology job(Job({3}));
+  TestedTopology job(Job({3}));
   job.StartServer();
   WorkerHost& first = job.StartWorkers({0});
   job.ProduceAll();
   job.RunUntilIdle();
-  Topology::Kill(first);
+  TestedTopology::Kill(first);
   WorkerHost& second = job.StartWorkers({0});
   job.RunUntilIdle();
   EXPECT_TRUE(second.task(0).left());
@@ -61,7 +61,7 @@ TEST(Recovery, AWorkerThatHadLeftStaysSo) {
 }
 
 TEST(Recovery, AReplayedGradientIsAppliedOnceAndAnswered) {
-  Topology job(Job({6}));
+  TestedTopology job(Job({6}));
   job.StartServer();
   job.StartWorkers({0});
   job.Produce(0, 3);
@@ -77,7 +77,7 @@ TEST(Recovery, AReplayedGradientIsAppliedOnceAndAnswered) {
 }
 
 TEST(Recovery, APoisonedGradientCountsAsEmpty) {
-  Topology job(Job({6, 6}));
+  TestedTopology job(Job({6, 6}));
   Gradient poison;
   poison.set_epoch(kEpoch);
   poison.set_worker(0);
@@ -106,7 +106,7 @@ TEST(Recovery, APoisonedGradientCountsAsEmpty) {
 }
 
 TEST(Recovery, AProducerThatStartsAgainMayRepeatRows) {
-  Topology job(Job({6}));
+  TestedTopology job(Job({6}));
   job.StartServer();
   WorkerHost& process = job.StartWorkers({0});
   job.Produce(0, 4);
@@ -122,7 +122,7 @@ TEST(Recovery, AProducerThatStartsAgainMayRepeatRows) {
 }
 
 TEST(Recovery, AServerWithNothingRecoversFromTheTopics) {
-  Topology job(Job({12, 12}));
+  TestedTopology job(Job({12, 12}));
   ServerHost& first = job.StartServer();
   job.StartWorkers({0, 1});
   job.Produce(0, 6);
@@ -131,7 +131,7 @@ TEST(Recovery, AServerWithNothingRecoversFromTheTopics) {
   job.Checkpoint();
   EXPECT_GT(job.world().log.Begin(Topic::kGradients, 0), 0);  // truncated after the checkpoint
   const std::vector<float> weights = WeightsNow(job);
-  Topology::Kill(first);
+  TestedTopology::Kill(first);
   job.StartServer();
   job.RunUntilIdle();
   EXPECT_EQ(WeightsNow(job), weights);
@@ -142,14 +142,14 @@ TEST(Recovery, AServerWithNothingRecoversFromTheTopics) {
 }
 
 TEST(Recovery, AServerRecoversFromItsDiskAndReadsOnlyWhatFollowed) {
-  Topology job(Job({12}));
+  TestedTopology job(Job({12}));
   const auto disk = std::make_shared<Disk>();
   ServerHost& first = job.StartServer(disk);
   job.StartWorkers({0});
   job.Produce(0, 6);
   job.RunUntilIdle();
   job.Checkpoint();
-  Topology::Kill(first);
+  TestedTopology::Kill(first);
   job.world().coverage.clear();
   job.StartServer(disk);
   job.RunUntilIdle();
@@ -159,7 +159,7 @@ TEST(Recovery, AServerRecoversFromItsDiskAndReadsOnlyWhatFollowed) {
 }
 
 TEST(Recovery, AnAnswerThatWasNotDeliveredIsMadeAgain) {
-  Topology job(Job({6}));
+  TestedTopology job(Job({6}));
   ServerHost& first = job.StartServer();
   job.StartWorkers({0});
   job.RunUntilIdle();
@@ -167,7 +167,7 @@ TEST(Recovery, AnAnswerThatWasNotDeliveredIsMadeAgain) {
   job.Produce(0, 3);
   job.RunUntilIdle();
   EXPECT_EQ(job.clock(0), 1u);
-  Topology::Kill(first);  // its answer with it
+  TestedTopology::Kill(first);  // its answer with it
   job.Release();
   job.StartServer();
   job.ProduceAll();
@@ -177,7 +177,7 @@ TEST(Recovery, AnAnswerThatWasNotDeliveredIsMadeAgain) {
 }
 
 TEST(Recovery, AZombieServersLateAnswerHarmsNothing) {
-  Topology job(Job({12}));
+  TestedTopology job(Job({12}));
   ServerHost& zombie = job.StartServer();
   WorkerHost& first = job.StartWorkers({0});
   job.RunUntilIdle();
@@ -195,7 +195,7 @@ TEST(Recovery, AZombieServersLateAnswerHarmsNothing) {
   while (second.Step()) {
   }
   EXPECT_EQ(job.violation(), "");
-  Topology::Kill(zombie);
+  TestedTopology::Kill(zombie);
   job.Release();
   job.ProduceAll();
   job.RunUntilIdle();
@@ -205,7 +205,7 @@ TEST(Recovery, AZombieServersLateAnswerHarmsNothing) {
 }
 
 TEST(Recovery, AZombieServerIsFencedAndStops) {
-  Topology job(Job({6}));
+  TestedTopology job(Job({6}));
   ServerHost& zombie = job.StartServer();
   job.StartWorkers({0});
   job.Produce(0, 3);
@@ -220,13 +220,13 @@ TEST(Recovery, AZombieServerIsFencedAndStops) {
 }
 
 TEST(Recovery, APositionOutsideTheLogIsNeverSkipped) {
-  Topology job(Job({6}));
+  TestedTopology job(Job({6}));
   ServerHost& first = job.StartServer();
   job.StartWorkers({0});
   job.Produce(0, 3);
   job.RunUntilIdle();
   job.Checkpoint();
-  Topology::Kill(first);
+  TestedTopology::Kill(first);
   job.ProduceAll();
   job.RunUntilIdle();
   // By hand, or by a retention that nobody should have set.
@@ -241,14 +241,14 @@ TEST(Recovery, APositionOutsideTheLogIsNeverSkipped) {
 }
 
 TEST(Recovery, AnotherRecordInFrontOfThePositionIsNoticed) {
-  Topology job(Job({6}));
+  TestedTopology job(Job({6}));
   const auto disk = std::make_shared<Disk>();
   ServerHost& first = job.StartServer(disk);
   job.StartWorkers({0});
   job.Produce(0, 3);
   job.RunUntilIdle();
   job.Checkpoint();
-  Topology::Kill(first);
+  TestedTopology::Kill(first);
   // `gradients` is deleted and recreated; the disk and `parameters` are kept.
   job.world().log.Recreate(Topic::kGradients, 0);
   for (int i = 0; i < 10; ++i) job.AppendGradient(Gradient());
@@ -261,7 +261,7 @@ TEST(Recovery, AnotherRecordInFrontOfThePositionIsNoticed) {
 }
 
 TEST(Recovery, WeightsDeletedByRetentionAreAskedForAgain) {
-  Topology job(Job({6}));
+  TestedTopology job(Job({6}));
   ServerHost& server = job.StartServer();
   WorkerHost& process = job.StartWorkers({0});
   job.Produce(0, 3);
@@ -288,7 +288,7 @@ TEST(Recovery, WeightsDeletedByRetentionAreAskedForAgain) {
 }
 
 TEST(Recovery, RowsDeletedByAZombieAreNeededByNobody) {
-  Topology job(Job({12}));
+  TestedTopology job(Job({12}));
   job.StartServer();
   WorkerHost& zombie = job.StartWorkers({0});
   job.Produce(0, 9);
@@ -306,7 +306,7 @@ TEST(Recovery, RowsDeletedByAZombieAreNeededByNobody) {
 }
 
 TEST(Recovery, ARecordThatIsNoRowIsBuriedOnceThoughItsWorkerMoves) {
-  Topology job(Job({6}));
+  TestedTopology job(Job({6}));
   job.StartServer();
   WorkerHost& first = job.StartWorkers({0});
   job.Produce(0, 3);
@@ -324,7 +324,7 @@ TEST(Recovery, ARecordThatIsNoRowIsBuriedOnceThoughItsWorkerMoves) {
 }
 
 TEST(Recovery, ABufferOnDiskThatIsTooOldIsNotMixedWithItsSuccessor) {
-  Topology job(BufferJob({700}));
+  TestedTopology job(BufferJob({700}));
   const auto disk = std::make_shared<Disk>();
   job.StartServer();
   WorkerHost& first = job.StartWorkers({0}, disk);
@@ -340,7 +340,7 @@ TEST(Recovery, ABufferOnDiskThatIsTooOldIsNotMixedWithItsSuccessor) {
   first.Assign(0);  // its disk is behind the commit
   job.RunUntilIdle();
   first.SaveAll();
-  Topology::Kill(first);
+  TestedTopology::Kill(first);
   WorkerHost& third = job.StartWorkers({0}, disk);
   job.ProduceAll();
   job.RunUntilIdle();

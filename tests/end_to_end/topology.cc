@@ -29,12 +29,12 @@ std::vector<Message> Read(const MemoryLog& log, Topic topic, int32_t partition,
 
 }  // namespace
 
-Topology::Topology(const Scenario& scenario)
+TestedTopology::TestedTopology(const Scenario& scenario)
     : world_(scenario, 1), inspector_(world_), next_row_(scenario.workers) {
   world_.observer = &inspector_;
 }
 
-void Topology::Produce(WorkerId worker, RowNumber rows) {
+void TestedTopology::Produce(WorkerId worker, RowNumber rows) {
   RowNumber& next = next_row_[worker];
   for (RowNumber i = 0; i < rows && next <= world_.scenario.rows[worker]; ++i, ++next) {
     const InputKey key = {next, next < world_.scenario.rows[worker] ? 1U : 0U};
@@ -44,31 +44,31 @@ void Topology::Produce(WorkerId worker, RowNumber rows) {
   }
 }
 
-void Topology::ProduceAll() {
+void TestedTopology::ProduceAll() {
   for (WorkerId worker = 0; worker < world_.scenario.workers; ++worker) {
     Produce(worker, world_.scenario.rows[worker] + 1);
   }
 }
 
-ServerHost& Topology::StartServer(DiskPointer disk) {
+ServerHost& TestedTopology::StartServer(DiskPointer disk) {
   if (server_ != nullptr) server_->set_replaced();
   servers_.push_back(std::make_unique<ServerHost>(world_, ShardId(0), std::move(disk)));
   server_ = servers_.back().get();
   return *server_;
 }
 
-WorkerHost& Topology::StartWorkers(const std::vector<WorkerId>& workers, DiskPointer disk) {
+WorkerHost& TestedTopology::StartWorkers(const std::vector<WorkerId>& workers, DiskPointer disk) {
   processes_.push_back(std::make_unique<WorkerHost>(world_, std::move(disk)));
   for (WorkerId worker : workers) processes_.back()->Assign(worker);
   return *processes_.back();
 }
 
-void Topology::Kill(Host& host) {
+void TestedTopology::Kill(Host& host) {
   host.Die();
   host.sender().Clear();
 }
 
-void Topology::RunUntilIdle() {
+void TestedTopology::RunUntilIdle() {
   std::vector<Host*> hosts;
   for (const auto& server : servers_) hosts.push_back(server.get());
   for (const auto& process : processes_) hosts.push_back(process.get());
@@ -86,24 +86,24 @@ void Topology::RunUntilIdle() {
   }
 }
 
-void Topology::Checkpoint() {
+void TestedTopology::Checkpoint() {
   while (server_->StepCheckpoint()) {
   }
 }
 
-std::vector<Gradient> Topology::GradientsOf(WorkerId worker) const {
+std::vector<Gradient> TestedTopology::GradientsOf(WorkerId worker) const {
   return Read<Gradient>(world_.log, Topic::kGradients, 0, EncodeBigEndian32(worker));
 }
 
-std::vector<Weights> Topology::WeightsOf(WorkerId worker) const {
+std::vector<Weights> TestedTopology::WeightsOf(WorkerId worker) const {
   return Read<Weights>(world_.log, Topic::kWeights, static_cast<int32_t>(worker), "");
 }
 
-std::vector<DeadLetter> Topology::DeadLetters() const {
+std::vector<DeadLetter> TestedTopology::DeadLetters() const {
   return Read<DeadLetter>(world_.log, Topic::kDeadLetter, 0, "");
 }
 
-void Topology::AppendGradient(const Gradient& message) {
+void TestedTopology::AppendGradient(const Gradient& message) {
   world_.Append({Topic::kGradients, 0, EncodeBigEndian32(message.worker()),
                  MakeFrames(message.SerializeAsString(), 0).front()});
 }

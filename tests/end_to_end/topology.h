@@ -15,9 +15,9 @@
 
 namespace millrace::simulation {
 
-class Topology {
+class TestedTopology {
  public:
-  explicit Topology(const Scenario& scenario);
+  explicit TestedTopology(const Scenario& scenario);
 
   // The next rows of a partition; after the last row comes its end. ProduceAll: of all partitions.
   void Produce(WorkerId worker, RowNumber rows);
@@ -65,7 +65,7 @@ class Topology {
 };
 
 // The shard's dense weights.
-inline std::vector<float> WeightsNow(const Topology& job) {
+inline std::vector<float> WeightsNow(const TestedTopology& job) {
   const std::span<const float> weights = job.processor().shard().weights();
   return {weights.begin(), weights.end()};
 }

@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAreArray;
 using testing::IsEmpty;
 
-std::vector<Gradient> UpdatesOf(const Topology& job, WorkerId worker) {
+std::vector<Gradient> UpdatesOf(const TestedTopology& job, WorkerId worker) {
   std::vector<Gradient> updates = job.GradientsOf(worker);
   std::erase_if(updates, [](const Gradient& g) { return !g.has_update(); });
   return updates;
@@ -25,7 +25,7 @@ uint64_t RowsOf(const std::vector<Gradient>& updates) {
 }
 
 TEST(Training, EveryWorkerTrainsItsOwnPartition) {
-  Topology job(Job({6, 7, 8, 9}));
+  TestedTopology job(Job({6, 7, 8, 9}));
   job.StartServer();
   job.StartWorkers({0, 1});
   job.StartWorkers({2, 3});
@@ -40,7 +40,7 @@ TEST(Training, EveryWorkerTrainsItsOwnPartition) {
 }
 
 TEST(Training, TheLastClassesInterceptIsUpdated) {
-  Topology job(Job({6}));
+  TestedTopology job(Job({6}));
   job.StartServer();
   job.StartWorkers({0});
   job.ProduceAll();
@@ -51,7 +51,7 @@ TEST(Training, TheLastClassesInterceptIsUpdated) {
 TEST(Training, UnequalRowCountsFinish) {
   for (const auto model : {Training::Consistency::SEQUENTIAL, Training::Consistency::EVENTUAL,
                            Training::Consistency::BOUNDED}) {
-    Topology job(With(Job({1, 20, 4, 11}), model, 2));
+    TestedTopology job(With(Job({1, 20, 4, 11}), model, 2));
     job.StartServer();
     job.StartWorkers({0, 1, 2, 3});
     job.ProduceAll();
@@ -63,7 +63,7 @@ TEST(Training, UnequalRowCountsFinish) {
 }
 
 TEST(Training, AnEmptyPartitionLeavesAtOnce) {
-  Topology job(Job({0, 3}));
+  TestedTopology job(Job({0, 3}));
   job.StartServer();
   job.StartWorkers({0, 1});
   job.Produce(0, 1);  // its end
@@ -77,7 +77,7 @@ TEST(Training, AnEmptyPartitionLeavesAtOnce) {
 }
 
 TEST(Training, WeightsBeforeRowsAreOwed) {
-  Topology job(Job({6}));
+  TestedTopology job(Job({6}));
   job.StartServer();
   WorkerHost& process = job.StartWorkers({0});
   job.RunUntilIdle();
@@ -91,7 +91,7 @@ TEST(Training, WeightsBeforeRowsAreOwed) {
 }
 
 TEST(Training, RowsBeforeAServerWaitForIt) {
-  Topology job(Job({6, 6}));
+  TestedTopology job(Job({6, 6}));
   job.ProduceAll();
   WorkerHost& process = job.StartWorkers({0, 1});
   job.RunUntilIdle();
@@ -104,7 +104,7 @@ TEST(Training, RowsBeforeAServerWaitForIt) {
 }
 
 TEST(Training, SequentialNamesWhomItWaitsFor) {
-  Topology job(Job({3, 3, 3}));
+  TestedTopology job(Job({3, 3, 3}));
   job.StartServer();
   job.StartWorkers({0, 1, 2});
   job.Produce(1, 3);
@@ -121,7 +121,7 @@ TEST(Training, SequentialNamesWhomItWaitsFor) {
 }
 
 TEST(Training, EventualWaitsForNobody) {
-  Topology job(With(Job({30, 30}), Training::Consistency::EVENTUAL));
+  TestedTopology job(With(Job({30, 30}), Training::Consistency::EVENTUAL));
   job.StartServer();
   job.StartWorkers({0, 1});
   job.Produce(0, 30);
@@ -131,7 +131,7 @@ TEST(Training, EventualWaitsForNobody) {
 }
 
 TEST(Training, BoundedStopsAtTheBoundAndGoesOnWithTheSlowest) {
-  Topology job(With(Job({30, 30}), Training::Consistency::BOUNDED, 2));
+  TestedTopology job(With(Job({30, 30}), Training::Consistency::BOUNDED, 2));
   job.StartServer();
   job.StartWorkers({0, 1});
   job.Produce(0, 30);
@@ -148,7 +148,7 @@ TEST(Training, SequentialEndsInTheWeightsOfOneProcess) {
                                Training::Optimizer::ADAGRAD, Training::Optimizer::ADAM}) {
     Scenario scenario = Job({10, 7, 13});
     scenario.training.mutable_optimizer()->set_kind(optimizer);
-    Topology job(scenario);
+    TestedTopology job(scenario);
     job.StartServer();
     job.StartWorkers({0, 1, 2});
     job.ProduceAll();
@@ -160,7 +160,7 @@ TEST(Training, SequentialEndsInTheWeightsOfOneProcess) {
 TEST(Training, WeightChangesAreAveraged) {
   Scenario scenario = Job({10, 7, 13});
   scenario.training.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE);
-  Topology job(scenario);
+  TestedTopology job(scenario);
   job.StartServer();
   job.StartWorkers({0, 1, 2});
   job.ProduceAll();
@@ -173,7 +173,7 @@ TEST(Training, ChangesOfOnlineLearnersAddUpToThoseOfOneProcess) {
   for (const bool wide : {false, true}) {
     SCOPED_TRACE(wide);
     const Scenario scenario = OnlineJob({10, 7, 13}, wide);
-    Topology job(scenario);
+    TestedTopology job(scenario);
     job.StartServer();
     job.StartWorkers({0, 1, 2});
     job.ProduceAll();
@@ -190,13 +190,13 @@ TEST(Training, ChangesOfOnlineLearnersAddUpToThoseOfOneProcess) {
 
 TEST(Training, AnOnlineLearnerThatIsKilledLearnsItsBatchAnewAndChangesNothing) {
   const Scenario scenario = OnlineJob({10, 7, 13});
-  Topology job(scenario);
+  TestedTopology job(scenario);
   job.StartServer();
   WorkerHost& first = job.StartWorkers({0, 1, 2});
   job.Produce(0, 5);
   job.Produce(1, 5);
   job.RunUntilIdle();
-  Topology::Kill(first);
+  TestedTopology::Kill(first);
   job.StartWorkers({0, 1, 2});
   job.ProduceAll();
   job.RunUntilIdle();
@@ -207,7 +207,7 @@ TEST(Training, AnOnlineLearnerThatIsKilledLearnsItsBatchAnewAndChangesNothing) {
 TEST(Training, SplitMessagesAreJoined) {
   Scenario scenario = Job({6, 6});
   scenario.max_frame_bytes = 50;
-  Topology job(scenario);
+  TestedTopology job(scenario);
   job.StartServer();
   job.StartWorkers({0, 1});
   job.ProduceAll();
@@ -218,7 +218,7 @@ TEST(Training, SplitMessagesAreJoined) {
 }
 
 TEST(Training, BufferScheduleIsSilentWithoutNewRows) {
-  Topology job(BufferJob({20}));
+  TestedTopology job(BufferJob({20}));
   job.StartServer();
   WorkerHost& process = job.StartWorkers({0});
   job.Produce(0, 5);
@@ -237,7 +237,7 @@ TEST(Training, BufferScheduleIsSilentWithoutNewRows) {
 TEST(Training, BufferScheduleGoesOnForSomeRoundsAfterTheEnd) {
   Scenario scenario = BufferJob({5});
   scenario.training.set_rounds_after_end(3);
-  Topology job(scenario);
+  TestedTopology job(scenario);
   job.StartServer();
   job.StartWorkers({0});
   job.Produce(0, 5);
@@ -257,7 +257,7 @@ TEST(Training, AnUndecodableRowUsesUpItsNumber) {
   uint64_t bad = 0;
   for (RowNumber row = 0; row < 9; ++row) bad += IsUndecodable(scenario, 0, row) ? 1 : 0;
   ASSERT_GT(bad, 0u);
-  Topology job(scenario);
+  TestedTopology job(scenario);
   job.StartServer();
   job.StartWorkers({0});
   job.ProduceAll();

@@ -14,7 +14,7 @@ namespace {
 
 // One worker, one shard, no messages: the sums, the step and the rows as they are defined.
 TEST(EmbeddingRound, OneWorkerAndOneShardAreThePlainLoop) {
-  Topology topology({.training = Sequential()});
+  TestedTopology topology({.training = Sequential()});
   topology.Run();
   const Model& model = topology.model();
   const std::unique_ptr<Optimizer> optimizer = Optimizer::Create({});
@@ -70,11 +70,11 @@ struct Seeds {
 };
 
 // The job on other numbers of shards, with late rows, and with deaths in every other run.
-void ExpectSameOnAnyShards(TestJob job, const Topology& plain, Seeds seeds, double death) {
+void ExpectSameOnAnyShards(TestJob job, const TestedTopology& plain, Seeds seeds, double death) {
   for (uint32_t seed = seeds.begin; seed < seeds.end; ++seed) {
     job.shards = 1 + seed % 4;
     job.rows_first = seed % 3 > 0;
-    Topology topology(job, seed);
+    TestedTopology topology(job, seed);
     topology.Run(seed % 2 == 0 ? death : 0);
     ASSERT_EQ(topology.Parameters(), plain.Parameters()) << "seed " << seed;
     ASSERT_EQ(topology.Embeddings(), plain.Embeddings()) << "seed " << seed;
@@ -85,7 +85,7 @@ class SequentialJob : public testing::TestWithParam<TestJob> {};
 
 TEST_P(SequentialJob, IsTheSameBytesWhateverShardsDeathsAndLateRows) {
   const TestJob& job = GetParam();
-  Topology plain(job);
+  TestedTopology plain(job);
   plain.Run();
   ExpectSameOnAnyShards(job, plain, {0, 60}, 0.02);
 }
@@ -121,11 +121,11 @@ TEST(EmbeddingRound, CompressedJobsAreTheSameBytesOnAnyNumberOfShards) {
        {Training::Compression::FLOAT32, Training::Compression::FP16, Training::Compression::BF16}) {
     for (const double top_k : {1.0, 0.4, 0.1}) {
       const TestJob job = {.workers = 3, .training = Compressed(values, top_k), .deep = true};
-      Topology plain(job);
+      TestedTopology plain(job);
       plain.Run();
       // What is kept back dies with a worker.
       ExpectSameOnAnyShards(job, plain, {1, 12}, top_k == 1 ? 0.02 : 0);
-      Topology all({.workers = 3, .training = Sequential(), .deep = true});
+      TestedTopology all({.workers = 3, .training = Sequential(), .deep = true});
       all.Run();
       const bool same = values == Training::Compression::FLOAT32 && top_k == 1;
       EXPECT_EQ(all.Parameters() == plain.Parameters(), same);
@@ -135,11 +135,11 @@ TEST(EmbeddingRound, CompressedJobsAreTheSameBytesOnAnyNumberOfShards) {
 
 TEST(EmbeddingRound, TopKStillLosesNoUpdateWhenWorkersDie) {
   for (uint32_t seed = 0; seed < 30; ++seed) {
-    Topology topology({.workers = 3,
-                       .shards = 1 + seed % 3,
-                       .training = Compressed(Training::Compression::BF16, 0.2),
-                       .rows_first = seed % 2 == 0},
-                      seed);
+    TestedTopology topology({.workers = 3,
+                             .shards = 1 + seed % 3,
+                             .training = Compressed(Training::Compression::BF16, 0.2),
+                             .rows_first = seed % 2 == 0},
+                            seed);
     topology.Run(0.02);  // which ends with everybody having left
   }
 }
@@ -258,7 +258,7 @@ TEST(EmbeddingRound, FtrlAddsOneFloatToTheStateOfARow) {
 }
 
 TEST(EmbeddingRound, RowsThatAreKnownAheadComeWithoutAQuestion) {
-  Topology topology({.workers = 2, .shards = 2, .training = Sequential()});
+  TestedTopology topology({.workers = 2, .shards = 2, .training = Sequential()});
   topology.Run();
   // Each worker asks each shard where it stands, and for the rows of its first batch.
   EXPECT_LE(topology.asks(), 2 * 2 * 2u);
@@ -287,7 +287,7 @@ TEST(EmbeddingRound, EventualJobsEndWithEveryUpdateApplied) {
   job.training.mutable_consistency()->set_model(Training::Consistency::EVENTUAL);
   for (uint32_t seed = 0; seed < 20; ++seed) {
     job.rows_first = seed % 2 == 0;
-    Topology topology(job, seed);
+    TestedTopology topology(job, seed);
     std::map<EmbeddingId, std::vector<float>> rows = topology.Embeddings();
     std::map<EmbeddingId, std::vector<float>> squares;
     topology.Run(0.02);

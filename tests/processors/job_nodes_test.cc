@@ -74,7 +74,7 @@ void CheckBarriers(const JobNodes& nodes) {
 
 TEST(JobNodes, HoldsItsInvariantsUnderEverythingThatIsSaid) {
   uint64_t passed = 0;
-  for (uint32_t seed = 0; seed < 40; ++seed) {
+  for (uint32_t seed = 0; seed < 80; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     TestedNodes tested;

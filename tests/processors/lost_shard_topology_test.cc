@@ -24,7 +24,7 @@ void LoseShards(Training::Consistency::Model model, double deaths) {
                          .training = Under(model),
                          .rows_first = seed % 5 != 0};
     if (deaths > 0 && job.workers == 1) continue;  // with it the last weights would be gone
-    Topology topology(job, seed);
+    TestedTopology topology(job, seed);
     int left = 1 + static_cast<int>(seed % 2);
     std::set<ShardId> lost;
     topology.meanwhile = [&](std::mt19937& random) {

@@ -12,7 +12,7 @@ Training Eventual() {
 
 // Every shard that comes to a cut stands at the same clock of every worker as the others, and who
 // is not at its cut has left.
-void ExpectOneCut(const std::map<ShardId, Topology::Cut>& cut) {
+void ExpectOneCut(const std::map<ShardId, TestedTopology::Cut>& cut) {
   for (const auto& [shard, part] : cut) {
     for (const auto& [worker, entry] : part.clocks) {
       EXPECT_EQ(entry.clock, cut.begin()->second.clocks.at(worker).clock)
@@ -29,7 +29,7 @@ TEST(SnapshotCut, AllShardsStandAtTheSameClockOfEveryWorker) {
                          .shards = 1 + seed % 3,
                          .training = seed % 2 == 0 ? Sequential() : Eventual(),
                          .rows_first = seed % 5 != 0};
-    Topology topology(job, seed);
+    TestedTopology topology(job, seed);
     uint64_t asked = 0;
     topology.meanwhile = [&](std::mt19937& random) {
       if (random() % 20 == 0) topology.AskForSnapshot(++asked);
@@ -47,9 +47,9 @@ TEST(SnapshotCut, ChangesNoByteOfASequentialJob) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const TestJob job = {.workers = 1 + seed % 3, .shards = 1 + seed % 3, .training = Sequential()};
-    Topology undisturbed(job);
+    TestedTopology undisturbed(job);
     undisturbed.Run();
-    Topology topology(job, seed);
+    TestedTopology topology(job, seed);
     uint64_t asked = 0;
     topology.meanwhile = [&](std::mt19937& random) {
       if (random() % 20 == 0) topology.AskForSnapshot(++asked);
@@ -85,7 +85,7 @@ TEST(SnapshotCut, WhatIsGivenUpHoldsNobodyBack) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     const TestJob job = {.workers = 1 + seed % 4, .shards = 1 + seed % 3, .training = Eventual()};
-    Topology topology(job, seed);
+    TestedTopology topology(job, seed);
     uint64_t asked = 0;
     topology.meanwhile = [&](std::mt19937& random) {
       if (random() % 20 == 0) topology.AskForSnapshot(++asked);
@@ -102,7 +102,7 @@ TEST(SnapshotCut, WhoIsToldToCutWhereItIsHoldsNobodyBack) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     const TestJob job = {.workers = 1 + seed % 4, .shards = 1 + seed % 3, .training = Eventual()};
-    Topology topology(job, seed);
+    TestedTopology topology(job, seed);
     uint64_t asked = 0;
     topology.meanwhile = [&](std::mt19937& random) {
       if (random() % 20 == 0) topology.AskForSnapshot(++asked);
@@ -117,9 +117,9 @@ TEST(SnapshotCut, OfShardsThatAreToldToCutWhereTheyAreChangesNoByteOfASequential
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const TestJob job = {.workers = 1 + seed % 3, .shards = 1 + seed % 3, .training = Sequential()};
-    Topology undisturbed(job);
+    TestedTopology undisturbed(job);
     undisturbed.Run();
-    Topology topology(job, seed);
+    TestedTopology topology(job, seed);
     uint64_t asked = 0;
     topology.meanwhile = [&](std::mt19937& random) {
       if (random() % 20 == 0) topology.AskForSnapshot(++asked);
@@ -182,7 +182,7 @@ TEST(SnapshotCut, AShardStoppedAtTheCutGoesOnAsOneThatWasNot) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const TestJob job = {.workers = 3, .shards = 2, .training = Eventual()};
-    Topology topology(job, seed);
+    TestedTopology topology(job, seed);
     topology.meanwhile = [&, asked = 0](std::mt19937& random) mutable {
       if (random() % 20 == 0) topology.AskForSnapshot(static_cast<uint64_t>(++asked));
     };

@@ -123,9 +123,9 @@ class TestWorker {
 };
 
 // Messages wait, are reordered between partitions, and may be lost on a worker's death.
-class Topology {
+class TestedTopology {
  public:
-  explicit Topology(const TestJob& job, uint32_t seed = 1)
+  explicit TestedTopology(const TestJob& job, uint32_t seed = 1)
       : job_(job), random_(seed), model_(ModelOf(job)) {
     for (ShardId shard = 0; shard < job.shards; ++shard) {
       servers_.push_back(

@@ -21,8 +21,6 @@
 namespace millrace {
 namespace {
 
-using testing::ElementsAre;
-
 class CountedReportTest : public ShardTaskTest {
  protected:
   void SetUp() override {
