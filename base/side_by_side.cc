@@ -20,7 +20,7 @@ SideBySide::~SideBySide() {
     const std::lock_guard<std::mutex> lock(mutex_);
     ending_ = true;
   }
-  changed_.notify_all();
+  work_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -36,7 +36,7 @@ void SideBySide::Run(size_t count, const std::function<void(size_t)>& job,
     next_ = 0;
     count_ = count;
   }
-  if (wanted > 1) changed_.notify_all();
+  if (wanted > 1) work_.notify_all();
   size_t own = 0;
   steady_clock::duration spent{};
   for (steady_clock::time_point begun = steady_clock::now(); RunOne();) {
@@ -47,7 +47,7 @@ void SideBySide::Run(size_t count, const std::function<void(size_t)>& job,
   }
   if (own > 0) took_ = spent / own;
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return running_ == 0; });
+  done_.wait(lock, [this] { return running_ == 0; });
   job_ = nullptr;
   next_ = 0;
   count_ = 0;
@@ -62,7 +62,7 @@ bool SideBySide::RunOne() {
   lock.unlock();
   job(mine);
   lock.lock();
-  if (--running_ == 0) changed_.notify_all();
+  if (--running_ == 0) done_.notify_one();
   return true;
 }
 
@@ -70,7 +70,7 @@ void SideBySide::Help() {
   while (true) {
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [this] { return ending_ || next_ < count_; });
+      work_.wait(lock, [this] { return ending_ || next_ < count_; });
       if (ending_) return;
     }
     while (RunOne()) {

@@ -39,7 +39,8 @@ class SideBySide {
   const size_t most_;
   std::optional<std::chrono::steady_clock::duration> took_;  // a job of the last run, on average
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable work_;  // for the other threads
+  std::condition_variable done_;  // for the caller
   // Guarded by mutex_.
   const std::function<void(size_t)>* job_ = nullptr;
   size_t next_ = 0;
