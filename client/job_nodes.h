@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-struct JobNodesOptions {
+struct NodeCallsOptions {
   std::string master;    // HOST:PORT of MasterApp --master-address
   std::string address;   // what other nodes see of this one
   double timeout_s = 0;  // of a call; 0: none
@@ -24,10 +24,10 @@ struct JobNodesOptions {
 // Joins with the first call, with the role `trainer`, and gives signs of life from then on, on a
 // thread of its own. For one thread. Calls wait for a master, this one or the next: Cancelled;
 // DeadlineExceeded, and the call may be made again.
-class JobNodes {
+class NodeCalls {
  public:
-  explicit JobNodes(JobNodesOptions options);
-  ~JobNodes();
+  explicit NodeCalls(NodeCallsOptions options);
+  ~NodeCalls();
 
   // Waits for all nodes of this role, at least `least`. FailedPrecondition: the master takes this
   // process for dead.
@@ -40,7 +40,7 @@ class JobNodes {
   class Calls;
   Status Join();
 
-  const JobNodesOptions options_;
+  const NodeCallsOptions options_;
   std::unique_ptr<Calls> calls_;
 };
 

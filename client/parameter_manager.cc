@@ -294,14 +294,14 @@ class ParameterManager::Impl {
           "--master-address HOST:PORT, and give that as Settings::master");
     }
     if (nodes_) return absl::OkStatus();
-    nodes_ = std::make_unique<JobNodes>(
-        JobNodesOptions{.master = settings_.master,
-                        .address = "trainer-" + std::to_string(settings_.trainer),
-                        .timeout_s = settings_.timeout_s,
-                        .should_stop = [this] {
-                          if (settings_.while_waiting) settings_.while_waiting();
-                          return stop_.load();
-                        }});
+    nodes_ = std::make_unique<NodeCalls>(
+        NodeCallsOptions{.master = settings_.master,
+                         .address = "trainer-" + std::to_string(settings_.trainer),
+                         .timeout_s = settings_.timeout_s,
+                         .should_stop = [this] {
+                           if (settings_.while_waiting) settings_.while_waiting();
+                           return stop_.load();
+                         }});
     return absl::OkStatus();
   }
 
@@ -371,7 +371,7 @@ class ParameterManager::Impl {
   JobFeatures features_;
   std::vector<KeyRange> keys_;
   std::unique_ptr<TrainerConnection> connection_;
-  std::unique_ptr<JobNodes> nodes_;
+  std::unique_ptr<NodeCalls> nodes_;
   bool has_begun_ = false;
   Clock next_ = 0;  // of the open step
   Clock read_ = 0;  // the clock at which values were last read
