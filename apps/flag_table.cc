@@ -290,7 +290,7 @@ FlagGroup StreamGroup() {
       }};
 }
 
-FlagGroup ServerGroup() {
+FlagGroup ServerProgramGroup() {
   return {
       FlagUser::kServer,
       "Server",
@@ -484,7 +484,7 @@ const std::vector<FlagGroup>& FlagGroups() {
   static const auto* const groups = new std::vector<FlagGroup>{
       JobGroup(),    FeatureGroup(),      TrainingGroup(),       WorkersGroup(),
       BufferGroup(), OptimizerGroup(),    EmbeddingGroup(),      StreamGroup(),
-      ServerGroup(), ReplicaGroup(),      StraightAnswerGroup(), SnapshotGroup(),
+      ServerProgramGroup(), ReplicaGroup(),      StraightAnswerGroup(), SnapshotGroup(),
       WorkerGroup(), TakenAnswersGroup(), MasterGroup()};
   return *groups;
 }

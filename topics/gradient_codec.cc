@@ -181,6 +181,10 @@ Status CheckGradient(const Gradient& message, const GradientShape& shape) {
     case Gradient::kResize:
       if (message.resize().number() == 0) return BadGradient("a change without a number");
       return CheckResize(message.resize().number(), message.resize().workers(), shape.workers);
+    case Gradient::kReshard:
+    case Gradient::kDelta:
+    case Gradient::kNeighborValues:
+      return BadGradient("a message of an unknown kind");
     case Gradient::KIND_NOT_SET:
       break;
   }
