@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "client/job_nodes.h"
+#include "client/node_client.h"
 #include "client/quiet.h"
 #include "client/trainer_connection.h"
 #include "job/job_registry.h"
@@ -294,8 +294,8 @@ class ParameterManager::Impl {
           "--master-address HOST:PORT, and give that as Settings::master");
     }
     if (nodes_) return absl::OkStatus();
-    nodes_ = std::make_unique<NodeCalls>(
-        NodeCallsOptions{.master = settings_.master,
+    nodes_ = std::make_unique<NodeClient>(
+        NodeClientOptions{.master = settings_.master,
                          .address = "trainer-" + std::to_string(settings_.trainer),
                          .timeout_s = settings_.timeout_s,
                          .should_stop = [this] {
@@ -371,7 +371,7 @@ class ParameterManager::Impl {
   JobFeatures features_;
   std::vector<KeyRange> keys_;
   std::unique_ptr<TrainerConnection> connection_;
-  std::unique_ptr<NodeCalls> nodes_;
+  std::unique_ptr<NodeClient> nodes_;
   bool has_begun_ = false;
   Clock next_ = 0;  // of the open step
   Clock read_ = 0;  // the clock at which values were last read

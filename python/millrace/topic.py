@@ -35,7 +35,7 @@ def send(
     if isinstance(rows, (Mapping, str, bytes)):
         raise ValueError("rows is one row; give a list of rows: [row]")
     pairs = [(str(name), str(value)) for name, value in (settings or {}).items()]
-    writer = _native.TopicWriter.open(brokers, topic, pairs, partitions, timeout)
+    writer = _native.TopicSender.open(brokers, topic, pairs, partitions, timeout)
     count = 0
     for row in _dicts(rows):
         try:

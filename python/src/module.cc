@@ -17,7 +17,7 @@
 #include "python/src/model_handle.h"
 #include "python/src/online_session.h"
 #include "python/src/row_reader.h"
-#include "python/src/topic_writer.h"
+#include "python/src/topic_sender.h"
 #include "python/src/trainer.h"
 #include "topics/figures_codec.h"
 #include "topics/figures_verdict.h"
@@ -292,10 +292,10 @@ nb::dict FiguresDict(NativeSession& session) {
   return all;
 }
 
-TopicWriter* OpenWriter(const std::string& brokers, const std::string& topic,
+TopicSender* OpenWriter(const std::string& brokers, const std::string& topic,
                         std::vector<std::pair<std::string, std::string>> settings,
                         int32_t partitions, double timeout_s) {
-  TopicWriter::Options options;
+  TopicSender::Options options;
   options.kafka = {brokers, std::move(settings), timeout_s};
   options.topic = topic;
   options.partitions = partitions;
@@ -303,15 +303,15 @@ TopicWriter* OpenWriter(const std::string& brokers, const std::string& topic,
     const nb::gil_scoped_acquire with_lock;
     return PyErr_CheckSignals() != 0;
   };
-  std::optional<StatusOr<std::unique_ptr<TopicWriter>>> opened;
+  std::optional<StatusOr<std::unique_ptr<TopicSender>>> opened;
   {
     const nb::gil_scoped_release without_lock;
-    opened = TopicWriter::Open(std::move(options));
+    opened = TopicSender::Open(std::move(options));
   }
   return Take(*std::move(opened)).release();
 }
 
-void SendRow(TopicWriter& writer, const nb::bytes& value) {
+void SendRow(TopicSender& writer, const nb::bytes& value) {
   const std::string_view bytes(value.c_str(), value.size());
   Status status;
   {
@@ -321,7 +321,7 @@ void SendRow(TopicWriter& writer, const nb::bytes& value) {
   Check(status);
 }
 
-void FinishSending(TopicWriter& writer) {
+void FinishSending(TopicSender& writer) {
   Status status;
   {
     const nb::gil_scoped_release without_lock;
@@ -496,7 +496,7 @@ NB_MODULE(_native, module) {
       .def("barrier", &millrace::PassBarrier)
       .def("members", &millrace::MembersOf)
       .def("leave", &millrace::LeaveJob);
-  nb::class_<millrace::TopicWriter>(module, "TopicWriter")
+  nb::class_<millrace::TopicSender>(module, "TopicSender")
       .def_static("open", &millrace::OpenWriter)
       .def("send", &millrace::SendRow)
       .def("finish", &millrace::FinishSending);

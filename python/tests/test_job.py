@@ -214,7 +214,7 @@ class Sending(unittest.TestCase):
 
     def test_names_the_row_that_is_none(self):
         writer = mock.Mock()
-        with mock.patch.object(topic._native.TopicWriter, "open", return_value=writer, create=True):
+        with mock.patch.object(topic._native.TopicSender, "open", return_value=writer, create=True):
             for row in ([1, 2], 3, "text", None):
                 with self.assertRaisesRegex(ValueError, r"rows\[1\]: it is of the type .*; a row is a dict"):
                     millrace.send([{"a": 1}, row], "rows")

@@ -1,4 +1,4 @@
-#include "python/src/topic_writer.h"
+#include "python/src/topic_sender.h"
 
 #include <utility>
 #include <vector>
@@ -15,7 +15,7 @@ constexpr size_t kMostOutstanding = 10'000;
 
 }  // namespace
 
-StatusOr<std::unique_ptr<TopicWriter>> TopicWriter::Open(Options options) {
+StatusOr<std::unique_ptr<TopicSender>> TopicSender::Open(Options options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
                             KafkaAdmin::Create(options.kafka, kClientId));
   const Status found = admin->WaitForBroker(options.stopped);
@@ -36,15 +36,15 @@ StatusOr<std::unique_ptr<TopicWriter>> TopicWriter::Open(Options options) {
       std::unique_ptr<KafkaProducer> producer,
       KafkaProducer::Create(options.kafka, {.client_id = kClientId, .linger_ms = 5}, nullptr));
   MILLRACE_RETURN_IF_ERROR(producer->Prepare({options.topic}));
-  return std::unique_ptr<TopicWriter>(
-      new TopicWriter(std::move(options), std::move(producer), *partitions));
+  return std::unique_ptr<TopicSender>(
+      new TopicSender(std::move(options), std::move(producer), *partitions));
 }
 
-TopicWriter::TopicWriter(Options options, std::unique_ptr<KafkaProducer> producer,
+TopicSender::TopicSender(Options options, std::unique_ptr<KafkaProducer> producer,
                          int32_t partitions)
     : options_(std::move(options)), producer_(std::move(producer)), partitions_(partitions) {}
 
-Status TopicWriter::Send(std::string_view value) {
+Status TopicSender::Send(std::string_view value) {
   if (producer_->outstanding() >= kMostOutstanding) {
     MILLRACE_RETURN_IF_ERROR(WaitForLessThan(kMostOutstanding));
   }
@@ -57,9 +57,9 @@ Status TopicWriter::Send(std::string_view value) {
   return sent;
 }
 
-Status TopicWriter::Finish() { return WaitForLessThan(1); }
+Status TopicSender::Finish() { return WaitForLessThan(1); }
 
-Status TopicWriter::WaitForLessThan(size_t most) {
+Status TopicSender::WaitForLessThan(size_t most) {
   using Seconds = std::chrono::duration<double>;
   auto last = std::chrono::steady_clock::now();
   size_t before = producer_->outstanding();
@@ -81,7 +81,7 @@ Status TopicWriter::WaitForLessThan(size_t most) {
   }
 }
 
-Status TopicWriter::TakeFailures() {
+Status TopicSender::TakeFailures() {
   const std::vector<FailedDelivery> failures = producer_->TakeFailures();
   if (failures.empty()) return absl::OkStatus();
   const FailedDelivery& first = failures.front();

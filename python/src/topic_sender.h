@@ -15,7 +15,7 @@
 namespace millrace {
 
 // Used by one thread. Needs no lock of the interpreter, but where `stopped` takes it.
-class TopicWriter {
+class TopicSender {
  public:
   struct Options {
     KafkaOptions kafka;  // with broker_timeout_s
@@ -26,7 +26,7 @@ class TopicWriter {
 
   // Waits for a broker, and creates the topic if it does not exist. Errors: DeadlineExceeded that
   // names the brokers; Cancelled soon after `stopped` has become true; those of KafkaAdmin.
-  static StatusOr<std::unique_ptr<TopicWriter>> Open(Options options);
+  static StatusOr<std::unique_ptr<TopicSender>> Open(Options options);
 
   // Records go to the partitions in turns. Waits while the queue is full. Errors: those of
   // KafkaProducer, and of Finish().
@@ -38,7 +38,7 @@ class TopicWriter {
   Status Finish();
 
  private:
-  TopicWriter(Options options, std::unique_ptr<KafkaProducer> producer, int32_t partitions);
+  TopicSender(Options options, std::unique_ptr<KafkaProducer> producer, int32_t partitions);
 
   // Serves what has been reported, until fewer than `most` records are outstanding.
   Status WaitForLessThan(size_t most);

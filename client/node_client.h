@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-struct NodeCallsOptions {
+struct NodeClientOptions {
   std::string master;    // HOST:PORT of MasterApp --master-address
   std::string address;   // what other nodes see of this one
   double timeout_s = 0;  // of a call; 0: none
@@ -24,10 +24,10 @@ struct NodeCallsOptions {
 // Joins with the first call, with the role `trainer`, and gives signs of life from then on, on a
 // thread of its own. For one thread. Calls wait for a master, this one or the next: Cancelled;
 // DeadlineExceeded, and the call may be made again.
-class NodeCalls {
+class NodeClient {
  public:
-  explicit NodeCalls(NodeCallsOptions options);
-  ~NodeCalls();
+  explicit NodeClient(NodeClientOptions options);
+  ~NodeClient();
 
   // Waits for all nodes of this role, at least `least`. FailedPrecondition: the master takes this
   // process for dead.
@@ -40,7 +40,7 @@ class NodeCalls {
   class Calls;
   Status Join();
 
-  const NodeCallsOptions options_;
+  const NodeClientOptions options_;
   std::unique_ptr<Calls> calls_;
 };
 

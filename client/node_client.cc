@@ -1,4 +1,4 @@
-#include "client/job_nodes.h"
+#include "client/node_client.h"
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
@@ -51,9 +51,9 @@ using Method = grpc::Status (nodes::Nodes::Stub::*)(grpc::ClientContext*, const 
 
 }  // namespace
 
-class NodeCalls::Calls {
+class NodeClient::Calls {
  public:
-  explicit Calls(const NodeCallsOptions& options)
+  explicit Calls(const NodeClientOptions& options)
       : options_(options), instance_(std::to_string(RandomNumber())) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
@@ -137,7 +137,7 @@ class NodeCalls::Calls {
   std::map<std::string, uint64_t> passing;
 
  private:
-  const NodeCallsOptions& options_;
+  const NodeClientOptions& options_;
   const std::string instance_;
   std::unique_ptr<nodes::Nodes::Stub> stub_;
   std::mutex mutex_;
@@ -147,11 +147,11 @@ class NodeCalls::Calls {
   std::thread signs_;
 };
 
-NodeCalls::NodeCalls(NodeCallsOptions options)
+NodeClient::NodeClient(NodeClientOptions options)
     : options_(std::move(options)), calls_(std::make_unique<Calls>(options_)) {}
-NodeCalls::~NodeCalls() = default;
+NodeClient::~NodeClient() = default;
 
-Status NodeCalls::Join() {
+Status NodeClient::Join() {
   if (calls_->has_joined()) return absl::OkStatus();
   nodes::JoinRequest request;
   request.set_role(kTrainerRole);
@@ -163,7 +163,7 @@ Status NodeCalls::Join() {
   return absl::OkStatus();
 }
 
-Status NodeCalls::Barrier(const std::string& name, uint32_t least) {
+Status NodeClient::Barrier(const std::string& name, uint32_t least) {
   MILLRACE_RETURN_IF_ERROR(Join());
   uint64_t& passing = calls_->passing.try_emplace(name, 1).first->second;
   nodes::BarrierRequest request;
@@ -180,7 +180,7 @@ Status NodeCalls::Barrier(const std::string& name, uint32_t least) {
   return absl::OkStatus();
 }
 
-StatusOr<std::vector<client::Member>> NodeCalls::Members() {
+StatusOr<std::vector<client::Member>> NodeClient::Members() {
   MILLRACE_RETURN_IF_ERROR(Join());
   nodes::ListResponse response;
   MILLRACE_RETURN_IF_ERROR(calls_->Call(&nodes::Nodes::Stub::List, nodes::ListRequest(), response));
@@ -189,7 +189,7 @@ StatusOr<std::vector<client::Member>> NodeCalls::Members() {
   return members;
 }
 
-void NodeCalls::Leave() {
+void NodeClient::Leave() {
   if (!calls_->has_joined()) return;
   nodes::LeaveRequest request;
   request.set_instance(calls_->instance());
