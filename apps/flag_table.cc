@@ -290,7 +290,7 @@ FlagGroup StreamGroup() {
       }};
 }
 
-FlagGroup ServerProgramGroup() {
+FlagGroup ServerFlags() {
   return {
       FlagUser::kServer,
       "Server",
@@ -484,7 +484,7 @@ const std::vector<FlagGroup>& FlagGroups() {
   static const auto* const groups = new std::vector<FlagGroup>{
       JobGroup(),    FeatureGroup(),      TrainingGroup(),       WorkersGroup(),
       BufferGroup(), OptimizerGroup(),    EmbeddingGroup(),      StreamGroup(),
-      ServerProgramGroup(), ReplicaGroup(),      StraightAnswerGroup(), SnapshotGroup(),
+      ServerFlags(), ReplicaGroup(),      StraightAnswerGroup(), SnapshotGroup(),
       WorkerGroup(), TakenAnswersGroup(), MasterGroup()};
   return *groups;
 }
