@@ -24,6 +24,7 @@
 #include "tasks/task_options.h"
 #include "topics/parameter_layout.h"
 #include "topics/partitioning.h"
+#include "topics/server_groups.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -431,6 +432,8 @@ Status CheckJob(const JobFeatures& features, const JobTraining& training) {
   *config.mutable_training() = training.training();
   const Status valid = ValidateConfig(config);
   if (!valid.ok()) return wrong(std::string(valid.message()));
+  const Status groups = CheckGroups(training, features.workers());
+  if (!groups.ok()) return wrong(std::string(groups.message()));
   const FeatureSpec& spec = features.spec();
   const Status names = CheckNamesAreUtf8(spec);
   if (!names.ok()) return wrong(std::string(names.message()));

@@ -59,6 +59,14 @@ class Foreign final : public ParameterHandler {
   absl::Status HandleGet(std::span<float> values) const override {
     return Guarded("HandleGet", [&] { return handler_->HandleGet(values); });
   }
+  bool SyncNow(uint64_t updates_since) const override {
+    bool is_wanted = false;
+    const absl::Status asked = Guarded("SyncNow", [&] {
+      is_wanted = handler_->SyncNow(updates_since);
+      return Status();
+    });
+    return asked.ok() && is_wanted;
+  }
 
  private:
   static ParamSlice ToPublic(const ParameterSlice& slice) {
@@ -128,6 +136,8 @@ Status ParamHandler::HandlePut(const ParamSlice& slice, std::span<const float> v
 }
 
 Status ParamHandler::HandleGet(std::span<float> /*values*/) const { return {}; }
+
+bool ParamHandler::SyncNow(uint64_t /*updates_since*/) const { return false; }
 
 Status RegisterHandler(const std::string& name, HandlerFactory factory) {
   if (!factory) return {Code::kInvalidArgument, "the handler " + name + ": there is no factory"};

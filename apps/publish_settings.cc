@@ -2,7 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include <vector>
+
 #include "apps/config_checks.h"
+#include "apps/topology_groups.h"
 #include "tasks/task_options.h"
 
 namespace millrace {
@@ -14,6 +17,8 @@ StatusOr<JobTraining> PublishSettings(const JobConfig& config, const JobFeatures
   training.set_epoch(config.epoch());
   training.set_shards(config.shards());
   *training.mutable_training() = config.training();
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<ServerGroup> groups, GroupsOf(config.topology()));
+  training.mutable_group()->Assign(groups.begin(), groups.end());
   training.set_dead_letter_reasons_only(config.server().dead_letter_reasons_only());
   MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
   MILLRACE_RETURN_IF_ERROR(registry.PublishTraining(training));

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -30,6 +31,7 @@
 #include "millrace/server.h"
 #include "server/all_weights.h"
 #include "server/server_loop.h"
+#include "tasks/group_checks.h"
 #include "tasks/parameter_options.h"
 #include "tasks/task_options.h"
 #include "topics/master_topics.h"
@@ -147,9 +149,13 @@ Status CheckThatAMasterLeases(const JobConfig& config, const std::atomic<bool>& 
 }
 
 // Trainers of one's own wait for a server, and are told why there is none.
-Status CheckCanServe(const JobFeatures& features, const Training& training, JobRegistry& registry) {
+Status CheckCanServe(const JobFeatures& features, const JobConfig& config, JobRegistry& registry) {
+  const Training& training = config.training();
   Status served = CheckModel(features, training);
   if (served.ok()) served = CheckHandlers(features);
+  if (served.ok() && config.topology().server_group_size() > 1) {
+    served = CheckModelInGroups(features, training);
+  }
   if (served.ok() || features.parameters().empty()) return served;
   const Status told = registry.PublishRefusal(std::string(served.message()));
   if (!told.ok()) spdlog::warn("its trainers were not told: {}", TextOf(told));
@@ -176,7 +182,10 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   MILLRACE_RETURN_IF_ERROR(CheckServerPaths(config));
   MILLRACE_RETURN_IF_ERROR(CheckThatAMasterLeases(config, stop));
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(
-      config, TopicSizesOf(config.training(), config.workers(), config.shards()), stop));
+      config,
+      TopicSizesOf(config.training(), config.workers(), config.shards(),
+                   std::max(static_cast<uint32_t>(config.topology().server_group_size()), 1U)),
+      stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, registry->ReadTraining());
@@ -185,7 +194,7 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<SnapshotManifest> snapshot,
                             SnapshotOf(config, begun));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
-  MILLRACE_RETURN_IF_ERROR(CheckCanServe(features, config.training(), *registry));
+  MILLRACE_RETURN_IF_ERROR(CheckCanServe(features, config, *registry));
   SayColumns(config.server(), features);
   std::string start = begun ? begun->start() : "";
   if (snapshot) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/config_checks.h"
+#include "apps/topology_groups.h"
 #include "base/host_and_port.h"
 #include "topics/process_name.h"
 #include "topics/topics.h"
@@ -348,13 +349,13 @@ Status Contradiction(const std::string& given, const std::string& what) {
 
 Status CheckAgainst(const JobConfig& config, TopologyKind kind) {
   const Topology& topology = config.topology();
-  const uint32_t shards = ShardsOf(topology);
+  const uint32_t shards = AllShardsOf(topology);
   if (config.has_shards() && config.shards() != shards) {
     return Contradiction(
         absl::StrCat("--shards ", config.shards()),
         kind == TopologyKind::kWorkerWorker
             ? "it has no servers, so each worker process has all weights"
-            : absl::StrCat("a group of its servers has ", shards, " threads, and each is a shard"));
+            : absl::StrCat("its servers have ", shards, " threads, and each is a shard"));
   }
   const uint32_t workers = WorkersOf(topology);
   if (config.has_workers() && config.workers() != workers) {
@@ -400,6 +401,10 @@ uint32_t ShardsOf(const Topology& topology) {
   return shards;
 }
 
+uint32_t AllShardsOf(const Topology& topology) {
+  return ShardsOf(topology) * std::max(static_cast<uint32_t>(topology.server_group_size()), 1U);
+}
+
 uint32_t WorkersOf(const Topology& topology) {
   uint32_t workers = 0;
   for (const WorkerConfig& worker : topology.worker()) workers += worker.threads();
@@ -418,14 +423,12 @@ Status ApplyTopology(JobConfig& config) {
     return absl::InvalidArgumentError("topology: " + fault->text);
   }
   const TopologyKind kind = KindOf(config.topology());
-  if (kind == TopologyKind::kWorkerReplicatedServer) {
-    return absl::InvalidArgumentError(
-        "topology: its groups of servers exchange deltas with their neighbors "
-        "(Worker-Replicated-Server), and servers cannot do that yet: give one server_group, and no "
-        "neighbor and sync_interval");
-  }
   MILLRACE_RETURN_IF_ERROR(CheckAgainst(config, kind));
-  config.set_shards(ShardsOf(config.topology()));
+  if (kind == TopologyKind::kWorkerReplicatedServer) {
+    MILLRACE_RETURN_IF_ERROR(GroupsOf(config.topology()).status());
+    MILLRACE_RETURN_IF_ERROR(CheckSettingsOfGroups(config));
+  }
+  config.set_shards(AllShardsOf(config.topology()));
   config.set_workers(WorkersOf(config.topology()));
   if (kind == TopologyKind::kWorkerWorker) {
     config.mutable_training()->set_distribution_strategy(Training::ALL_REDUCE);

@@ -30,14 +30,16 @@ std::optional<TopologyFault> FaultOf(const Topology& topology);
 
 // REQUIRES of all others: FaultOf finds none.
 TopologyKind KindOf(const Topology& topology);
-uint32_t ShardsOf(const Topology& topology);   // of one group; without servers 1
-uint32_t WorkersOf(const Topology& topology);  // logical ones, of all groups
+uint32_t ShardsOf(const Topology& topology);     // of one group; without servers 1
+uint32_t AllShardsOf(const Topology& topology);  // of all groups, which have equally many
+uint32_t WorkersOf(const Topology& topology);    // logical ones, of all groups
 // HOST:PORT.
 std::string AddressOf(const ServerConfig& server);
 
 // Sets what follows from config.topology(), if that is set: workers, shards and, without servers,
-// the distribution strategy. InvalidArgument: the topology cannot be, it is of a kind that does not
-// run yet, or the configuration says otherwise; then the message names both.
+// the distribution strategy. InvalidArgument: the topology cannot be, the configuration says
+// otherwise, and the message names both, or it is of several groups of servers that cannot train
+// the job.
 Status ApplyTopology(JobConfig& config);
 
 // The server of the topology, if there is one, serves its replicas, if it has any, at its ip and

@@ -18,6 +18,7 @@
 #include "processors/server_options.h"
 #include "topics/parameter_layout.h"
 #include "topics/partitioning.h"
+#include "topics/server_groups.h"
 #include "topics/slice_codec.h"
 #include "topics/topics.h"
 
@@ -250,7 +251,7 @@ class ParameterManager::Impl {
     }
     MILLRACE_RETURN_IF_ERROR(Begin());
     const KeyRange keys = keys_[static_cast<size_t>(id)];
-    const uint32_t shards = connection_->training().shards();
+    const uint32_t shards = ShardsOfGroup(connection_->training());
     std::vector<ShardRange> ranges;
     for (ShardId shard = 0; shard < shards; ++shard) {
       const KeyRange part = PartOf(keys, RangeOfShard(shard, shards, keys_.back().end));

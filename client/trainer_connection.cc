@@ -13,6 +13,7 @@
 #include "tasks/task_options.h"
 #include "topics/most_workers.h"
 #include "topics/parameter_layout.h"
+#include "topics/server_groups.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -41,11 +42,14 @@ Status CheckVersion(const Message& published) {
 Status CheckPublished(const JobFeatures& features, const JobTraining& training) {
   MILLRACE_RETURN_IF_ERROR(CheckModel(features, training.training()));
   const std::optional<BoundedSetting> bad = FirstOutOfBounds(training.training());
-  if (!bad && training.shards() >= 1 && training.shards() <= kMostShards) return absl::OkStatus();
+  const bool has_shards = training.shards() >= 1 && training.shards() <= kMostShards;
+  const Status groups = CheckGroups(training, features.workers());
+  if (!bad && has_shards && groups.ok()) return absl::OkStatus();
   return absl::DataLossError(
       "the job topic holds invalid settings: " +
-      (bad ? std::string(bad->field) + ": " + bad->Complaint()
-           : std::to_string(training.shards()) + " shards") +
+      (bad           ? std::string(bad->field) + ": " + bad->Complaint()
+       : !has_shards ? std::to_string(training.shards()) + " shards"
+                     : std::string(groups.message())) +
       ". Another program may have written them. Start a new job (another --job)");
 }
 
@@ -83,8 +87,10 @@ Status TrainerConnection::Agree(double timeout_s) {
   MILLRACE_RETURN_IF_ERROR(WaitForTraining(timeout_s, refused));
   MILLRACE_RETURN_IF_ERROR(CheckVersion(training_));
   MILLRACE_RETURN_IF_ERROR(CheckPublished(features_, training_));
-  return PrepareTopics(
-      config_, TopicSizesOf(training_.training(), features_.workers(), training_.shards()), stop_);
+  return PrepareTopics(config_,
+                       TopicSizesOf(training_.training(), features_.workers(), training_.shards(),
+                                    GroupCount(training_)),
+                       stop_);
 }
 
 Status TrainerConnection::WaitForTraining(double timeout_s, Offset refused_before) {
@@ -126,8 +132,7 @@ Status TrainerConnection::OpenClients() {
   task_ = std::make_unique<TrainerTask>(worker, *model_, *LayOutParameters(features_),
                                         RandomNumber() >> 20);
   shared_ = std::make_unique<SharedWeightsReader>(WeightsShapeFrom(worker, *model_));
-  shared_partition_ =
-      SharedWeightsPartition(MostWorkers(training_.training(), features_.workers()));
+  shared_partition_ = worker.SharedPartition();
   handler_.on_record = [this](const ConsumedRecord& record) {
     const Status usable = TakeRecord(record.partition, record.key, record.value);
     if (!usable.ok()) unusable_ = std::string(usable.message());

@@ -8,6 +8,7 @@
 #include "job/kafka_options.h"
 #include "stores/memory_byte_map.h"
 #include "tasks/task_options.h"
+#include "topics/server_groups.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -26,9 +27,9 @@ StatusOr<std::unique_ptr<JobReader>> CheckpointReader::Open(const JobConfig& con
       reader->asks_, PartitionConsumer::Create(ToKafkaOptions(config), {.client_id = "predictor"},
                                                topic, nullptr));
   MILLRACE_RETURN_IF_ERROR(RangeOfJobTopic(config.name(), topic, 0, *reader->asks_).status());
-  reader->shards_.reserve(job.training.shards());
+  reader->shards_.reserve(ShardsOfGroup(job.training));
   const MemoryByteMap nothing;  // reading starts at the first checkpoint
-  for (ShardId shard = 0; shard < job.training.shards(); ++shard) {
+  for (ShardId shard = 0; shard < ShardsOfGroup(job.training); ++shard) {
     Shard& made = reader->shards_.emplace_back(
         Shard{CheckpointImage(MakeServerOptions(job.features, job.training, shard)), nullptr});
     MILLRACE_ASSIGN_OR_RETURN(made.tail,

@@ -7,6 +7,7 @@
 
 #include "job/kafka_options.h"
 #include "topics/most_workers.h"
+#include "topics/server_groups.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -28,7 +29,7 @@ FeedReader::FeedReader(const JobConfig& config, const FoundJob& job, JobModel mo
           SharedWeightsPartition(MostWorkers(job.training.training(), job.features.workers()))),
       on_counted_(std::move(on_counted)),
       feed_(std::move(model)),
-      back_(kBackPerShard * job.training.shards()) {
+      back_(kBackPerShard * ShardsOfGroup(job.training)) {
   handler_.on_record = [this](const ConsumedRecord& record) {
     Take(record);
     return absl::OkStatus();

@@ -10,6 +10,7 @@
 #include "tasks/model_description.h"
 #include "tasks/parameter_options.h"
 #include "tasks/task_options.h"
+#include "topics/server_groups.h"
 
 namespace millrace {
 namespace {
@@ -22,7 +23,7 @@ bool AreNumbers(const std::vector<float>& values) {
 
 WeightsShape ShapeOfAnswers(const JobFeatures& features, const JobTraining& training,
                             const Model& model) {
-  return WeightsShapeFrom(MakeWorkerOptions(features, training, WorkerId(0)), model);
+  return WeightsShapeFrom(MakeWorkerOptions(features, training, FirstWorkerOf(training, 0)), model);
 }
 
 JobModel::JobModel(const JobFeatures& features, const JobTraining& training,

@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "topics/server_groups.h"
 
 namespace millrace {
 WeightsFeed::WeightsFeed(JobModel model)
     : model_(std::move(model)),
       reader_(ShapeOfAnswers(model_.features(), model_.training(), model_.model())),
-      parts_(model_.training().shards()) {
+      parts_(ShardsOfGroup(model_.training())) {
   MILLRACE_CHECK(model_.model().row_width() == 0);
 }
 

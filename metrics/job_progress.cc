@@ -153,6 +153,13 @@ int64_t JobProgress::update_takes_ms() const {
   return longest_ms;
 }
 
+// Each group of servers has workers and rows of its own, of which its first shard tells.
+bool JobProgress::IsFirstOfAnotherGroup(const ServerPoint& point) {
+  if (point.group() == 0 || point.groups() <= 1) return false;
+  const uint32_t shards = std::max(point.shards() / point.groups(), 1U);
+  return point.shard() % shards == 0;
+}
+
 void JobProgress::Combine() {
   ServerPoint all = shards_.begin()->second;  // the least shard: 0, as a rule
   for (auto shard = std::next(shards_.begin()); shard != shards_.end(); ++shard) {
@@ -166,6 +173,10 @@ void JobProgress::Combine() {
     all.set_aborted_checkpoints(std::max(all.aborted_checkpoints(), point.aborted_checkpoints()));
     all.set_staleness(std::max(all.staleness(), point.staleness()));
     all.set_unsaved_updates(std::max(all.unsaved_updates(), point.unsaved_updates()));
+    if (!IsFirstOfAnotherGroup(point)) continue;
+    all.set_rows_trained(all.rows_trained() + point.rows_trained());
+    all.set_rows_counted(all.rows_counted() + point.rows_counted());
+    all.mutable_workers()->MergeFrom(point.workers());
   }
   server_ = std::move(all);
 }

@@ -131,6 +131,7 @@ class JobProgress {
   void FoldStreamSpeed(int64_t timestamp_ms);
   void FoldServer(int64_t timestamp_ms, const ServerPoint& point);
   void FoldEvaluation(int64_t timestamp_ms, const MetricPoint::Evaluation& evaluation);
+  static bool IsFirstOfAnotherGroup(const ServerPoint& point);
   void Combine();
   void NoteClocks(int64_t timestamp_ms, const ServerPoint& point);
   Sample MakeSample(int64_t timestamp_ms) const;

@@ -47,6 +47,9 @@ class ParameterHandler {
   // Values as they are stored become those that trainers read. Of the values alone, since answers
   // at the previous clock have no others. Called only if is_foreign().
   virtual Status HandleGet(std::span<float> /*values*/) const { return absl::OkStatus(); }
+  // Whether a group of servers that exchanges deltas with another is to do so before it has to: so
+  // many updates were accepted since it did.
+  virtual bool SyncNow(uint64_t /*updates_since*/) const { return false; }
 };
 
 // What a handler is made of: the job's settings, and the parameter's multipliers.

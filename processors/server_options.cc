@@ -1,5 +1,6 @@
 #include "processors/server_options.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,8 @@ GradientShape GradientShapeFrom(const ServerOptions& options) {
   for (const ServedParameter& parameter : options.parameters) {
     parameters.push_back(PartOf(parameter.keys, options.range));
   }
+  std::vector<uint32_t> sources;
+  for (const GroupPeer& source : options.sources) sources.push_back(source.group);
   return {.job = options.job,
           .epoch = options.epoch,
           .shard = options.shard,
@@ -23,7 +26,9 @@ GradientShape GradientShapeFrom(const ServerOptions& options) {
           .row_width = options.embeddings ? options.embeddings->width() : 0,
           .parameters = std::move(parameters),
           .values = options.values,
-          .pipeline = options.pipeline};
+          .pipeline = options.pipeline,
+          .neighbor = options.neighbor ? std::optional(options.neighbor->peer.group) : std::nullopt,
+          .sources = std::move(sources)};
 }
 
 }  // namespace millrace

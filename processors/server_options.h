@@ -1,6 +1,7 @@
 // The options of a shard.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -40,11 +41,28 @@ struct ServedParameter {
   std::shared_ptr<const ParameterHandler> handler;
 };
 
+// Another group of servers, and the job in its messages (HashOfGroup).
+struct GroupPeer {
+  uint32_t group = 0;
+  uint64_t job = 0;
+};
+
+// The group with which a shard's group exchanges deltas.
+struct GroupNeighbor {
+  GroupPeer peer;
+  uint64_t sync_interval = 1;  // updates from one exchange to the next
+};
+
 struct ServerOptions {
-  uint64_t job = 0;  // hash of its name, in every message
+  uint64_t job = 0;  // hash of its name, in every message; of a group its own (HashOfGroup)
   uint64_t epoch = 1;
   ShardId shard = 0;
-  uint32_t shards = 1;                    // of the job
+  uint32_t shards = 1;  // of the job, or of the group of servers
+  uint32_t group = 0;   // of servers
+  uint32_t groups = 1;
+  std::vector<WorkerId> members{};  // the group's workers, ascending; none: all of the job
+  std::optional<GroupNeighbor> neighbor{};
+  std::vector<GroupPeer> sources{};       // the groups whose neighbor this is; ascending
   bool dead_letter_reasons_only = false;  // see MakeDeadLetter
   KeyRange range;                         // of this shard
   uint64_t penalised_end = 0;             // keys from here on (the bias) are not penalised
@@ -77,6 +95,12 @@ struct ServerOptions {
   ChunkLimits chunks{};                           // of updates that were split
   size_t most_message_bytes = kMostMessageBytes;  // the limit of a part of a saved state
 
+  // Among the shards of all groups: its partition of `gradients` and `parameters`.
+  ShardId number() const { return shard + group * shards; }
+  // Whether the worker is one of the group's.
+  bool IsMember(WorkerId worker) const {
+    return members.empty() || std::ranges::binary_search(members, worker);
+  }
   uint32_t workers_at_first() const { return first_workers > 0 ? first_workers : workers; }
   // Whether the number of workers may change.
   bool resizes() const { return workers_at_first() < workers; }

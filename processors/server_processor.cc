@@ -29,7 +29,7 @@ void SetSender(const ServerOptions& options, Message& message) {
 DeadLetter LetterOf(const GradientRecord& record, const ServerOptions& options,
                     std::string reason) {
   return MakeDeadLetter({.topic = "gradients",
-                         .partition = static_cast<int32_t>(options.shard),
+                         .partition = static_cast<int32_t>(options.number()),
                          .offset = record.offset,
                          .key = record.key,
                          .value = record.value},
@@ -57,6 +57,7 @@ ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByte
       model_(options, store),
       clocks_(options.workers),
       previous_(options.numeric_columns),
+      sync_(options),
       cut_(options.workers, options.pipeline),
       size_(SizeOf(0, 0)),
       ordered_(size_),
@@ -68,8 +69,10 @@ ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByte
                  (options.pipeline == 1 || !options.consistency.sequential()));
   for (WorkerId worker = 0; worker < options.workers; ++worker) {
     members_[worker].rows = RowHistory(options.pipeline);
-    if (worker >= options.workers_at_first()) clocks_.Set(worker, {.clock = 0, .left = true});
+    const bool is_there = worker < options.workers_at_first() && options.IsMember(worker);
+    if (!is_there) clocks_.Set(worker, {.clock = 0, .left = true});
   }
+  sync_.Begin(model_.mutable_shard());
 }
 
 Status ServerProcessor::Process(const GradientRecord& record, ServerOutput& output) {
@@ -84,6 +87,7 @@ Status ServerProcessor::Process(const GradientRecord& record, ServerOutput& outp
   if (!message->has_value()) return absl::OkStatus();
   MILLRACE_RETURN_IF_ERROR(Handle(*std::move(*message), record, output));
   if (!options_.consistency.sequential()) TryResize(output);
+  TryExchange(output);
   CheckInvariants();
   return absl::OkStatus();
 }
@@ -98,6 +102,14 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
   }
   if (kind == Gradient::kResize) {
     HandleResize(message.resize(), output);
+    return absl::OkStatus();
+  }
+  if (kind == Gradient::kDelta) {
+    HandleDelta(message, record, output);
+    return absl::OkStatus();
+  }
+  if (kind == Gradient::kNeighborValues) {
+    HandleNeighborValues(message.neighbor_values());
     return absl::OkStatus();
   }
   const WorkerId worker(message.worker());
@@ -379,7 +391,7 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
 Status ServerProcessor::Step(Updates updates, size_t average_over) {
   if (model_.parameters() != nullptr) {
     // (Of a sequential job that is the clock of the round.)
-    const ShardParameters::Outcome step = model_.StepParameters(updates, clocks_.Furthest());
+    const ShardParameters::Outcome step = model_.StepParameters(updates, clocks_.Furthest(), sync_);
     counters_.set_parts_before_put(counters_.parts_before_put() + step.parts_before_put);
     counters_.set_handler_errors(counters_.handler_errors() + step.handler_errors);
     counters_.set_numbers_refused(counters_.numbers_refused() + step.numbers_refused);
@@ -410,6 +422,7 @@ void ServerProcessor::Accept(WorkerId worker, const Gradient::Update& update,
   KeepWanted(member, update.wanted());
   CountOnce(update, clocks_.clock(worker));
   CountDeadLetters(update.dead_letters(), output);
+  sync_.CountUpdate();
   clocks_.Advance(worker);
 }
 

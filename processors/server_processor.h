@@ -17,6 +17,7 @@
 #include "models/evaluation.h"
 #include "models/evaluation_window.h"
 #include "models/moments.h"
+#include "processors/group_sync.h"
 #include "processors/lost_state.h"
 #include "processors/previous_round.h"
 #include "processors/row_history.h"
@@ -62,6 +63,10 @@ struct ServerOutput {
   std::optional<Reply> reply;                      // to one of those
   std::vector<PreviousReceiver> previous_answers;  // to be answered at the previous clock
   std::vector<DeadLetter> dead_letters;
+  // An exchange with the neighbor's group has begun (ServerProcessor::Delta).
+  bool delta = false;
+  // The groups whose deltas are to be answered (ServerProcessor::ValuesFor); one may stand twice.
+  std::vector<uint32_t> values_for;
   // The shard is at the cut of this snapshot: see ServerProcessor::LeaveCut.
   std::optional<uint64_t> snapshot;
 
@@ -71,6 +76,8 @@ struct ServerOutput {
     reply.reset();
     previous_answers.clear();
     dead_letters.clear();
+    delta = false;
+    values_for.clear();
   }
 };
 
@@ -112,6 +119,9 @@ struct AnswerOptions {
 //    many updates as may be in flight. Whether
 //    a row has expired is decided by the time of the last step, so that a repeated answer has the
 //    same bytes;
+//  - of several groups of servers each has workers of its own, and counts the others as workers
+//  that
+//    have left. What groups exchange is folded where it stands in the log (GroupSync);
 //  - a shard that has lost its state asks every worker for its weights, accepts nothing else until
 //    all have reported, and continues from the newest of them; a later report may still move a
 //    worker on.
@@ -154,10 +164,20 @@ class ServerProcessor {
   // The answer at the previous clock. REQUIRES: the last Process has listed the worker for it.
   StatusOr<std::string> PreviousAnswer(const ServerOutput::PreviousReceiver& receiver) const;
 
+  // The encoded message to the neighbor's shard, of the exchange that is under way. REQUIRES
+  // sync().open(). ResourceExhausted when it is larger than a message can be.
+  StatusOr<std::string> Delta() const;
+  // The encoded answer to the group's newest delta, as of now. REQUIRES: one was taken.
+  // ResourceExhausted as above.
+  StatusOr<std::string> ValuesFor(const GroupPeer& group) const;
+  const GroupSync& sync() const { return sync_; }
+
   const VectorClock& clocks() const { return clocks_; }
   // Whether the consistency model lets the worker continue.
   bool Released(WorkerId worker) const { return options_.consistency.Released(clocks_, worker); }
   bool AllLeft() const { return clocks_.AllLeft(); }
+  // Whether nothing will change any more: all workers have left, and all has been exchanged.
+  bool ended() const { return sync_.ended(AllLeft()); }
   // The last change of the number of workers that was carried out; 0: none. (Of shard 0, or of a
   // sequential job.)
   uint64_t resize() const { return size_.number; }
@@ -165,7 +185,8 @@ class ServerProcessor {
   Clock joined(WorkerId worker) const { return members_.at(worker).joined; }
   // Whether it is there, or was.
   bool has_been_there(WorkerId worker) const {
-    return worker < options_.workers_at_first() || joined(worker) > 0;
+    return options_.IsMember(worker) &&
+           (worker < options_.workers_at_first() || joined(worker) > 0);
   }
   // Sequential rounds: workers whose update of the present round has not come, ascending; empty
   // when no update has. While the state is lost: workers that have not reported their weights.
@@ -194,6 +215,9 @@ class ServerProcessor {
   const ShardState::Counters& counters() const { return counters_; }
   uint64_t rows_trained() const { return rows_trained_; }
   uint64_t steps() const { return model_.steps(); }
+  // Counts what has changed the parameters since this object was made, or before that: equal
+  // numbers, equal parameters.
+  uint64_t changes() const { return model_.steps() + sync_.changes(); }
   double train_loss() const { return train_loss_; }
   const ServerOptions& options() const { return options_; }
   // Rows of the worker below this number have been counted.
@@ -235,6 +259,10 @@ class ServerProcessor {
   // Answers the message's worker, which may know something else.
   static void Reply(const Gradient& message, ServerOutput& output);
   void HandleAsk(const Gradient& message, ServerOutput& output);
+  void HandleDelta(const Gradient& message, const GradientRecord& record, ServerOutput& output);
+  void HandleNeighborValues(const Gradient::NeighborValues& values);
+  // Begins an exchange with the neighbor if one is due.
+  void TryExchange(ServerOutput& output);
   void HandleRequest(const Gradient& message, ServerOutput& output);
   void HandleWhileLost(Gradient message, ServerOutput& output);
   void GoOnFrom(const LostState::Restored& restored);
@@ -331,6 +359,7 @@ class ServerProcessor {
   PreviousRound previous_;
   std::optional<LostState> lost_;
   bool is_restored_ = false;  // the state was lost once
+  GroupSync sync_;
   SnapshotCut cut_;
   uint64_t snapshot_request_ = 0;
   uint64_t snapshot_given_up_ = 0;
@@ -352,6 +381,8 @@ class ServerProcessor {
 
 // DataLoss when a saved state is that of another job, or of a shard of another shape.
 Status CheckStateFits(const ShardState& state, const ServerOptions& options);
+// Whether ServerProcessor::ended() of a saved state.
+bool HasEnded(const ShardState& state);
 // InvalidArgument, with the reason, when it is of no time or place that a shard comes to. For who
 // shows a saved state and does not load it.
 Status CheckStateTimes(const ShardState& state);

@@ -68,6 +68,7 @@ Status ServerProcessor::LeaveCut(ServerOutput& output) {
     }
   }
   TryResize(output);
+  TryExchange(output);
   CheckInvariants();
   return absl::OkStatus();
 }

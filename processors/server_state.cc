@@ -27,11 +27,12 @@ Status NotOurState(ShardId shard, const Status& reason) {
 void ServerProcessor::SaveState(ShardState& state) const {
   CheckInvariants();
   state.set_epoch(options_.epoch);
-  state.set_shard(options_.shard);
+  state.set_shard(options_.number());
   state.set_steps(steps());
   SaveMembers(state);
   decoder_.Save(state);
   previous_.Save(state);
+  sync_.Save(state);
   cut_.Save(state);
   state.set_snapshot_request(snapshot_request_);
   state.set_lost(lost_.has_value());
@@ -75,7 +76,7 @@ void ServerProcessor::SaveMembers(ShardState& state) const {
 }
 
 Status CheckStateFits(const ShardState& state, const ServerOptions& options) {
-  if (state.epoch() == options.epoch && state.shard() == options.shard &&
+  if (state.epoch() == options.epoch && state.shard() == options.number() &&
       static_cast<uint32_t>(state.members_size()) == options.workers &&
       static_cast<size_t>(state.moments().count_size()) == options.numeric_columns) {
     return absl::OkStatus();
@@ -111,7 +112,7 @@ Status ServerProcessor::LoadState(const ShardState& state) {
   Status loaded = CheckState(state);
   if (loaded.ok()) loaded = LoadMembers(state);
   if (loaded.ok()) loaded = LoadParts(state);
-  if (!loaded.ok()) return NotOurState(options_.shard, loaded);
+  if (!loaded.ok()) return NotOurState(options_.number(), loaded);
   CheckInvariants();
   return absl::OkStatus();
 }
@@ -208,6 +209,7 @@ Status ServerProcessor::LoadMembers(const ShardState& state) {
 Status ServerProcessor::LoadParts(const ShardState& state) {
   MILLRACE_RETURN_IF_ERROR(decoder_.Load(state));
   MILLRACE_RETURN_IF_ERROR(previous_.Load(state, decoder_.shape()));
+  MILLRACE_RETURN_IF_ERROR(sync_.Load(state));
   cut_.Load(state);
   snapshot_request_ = state.snapshot_request();
   is_restored_ = state.restored();

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/distinct_ids.h"
 #include "models/initial_weights.h"
+#include "processors/group_sync.h"
 #include "topics/slice_codec.h"
 
 namespace millrace {
@@ -27,8 +28,10 @@ BlockShape BlockShapeOf(const ServerOptions& options) {
   const size_t slots = options.parameters.empty()
                            ? Optimizer::Create(options.optimizer)->slot_count()
                            : ShardParameters::SlotCount(options);
-  return {options.range, options.updates == UpdateKind::kAverageChanges ? 0 : slots,
-          options.keeps_previous_round()};
+  return {
+      options.range,
+      (options.updates == UpdateKind::kAverageChanges ? 0 : slots) + GroupSync::SlotCount(options),
+      options.keeps_previous_round()};
 }
 
 EmbeddingTableOptions TableOptionsOf(const ServerOptions& options) {
@@ -98,9 +101,10 @@ StatusOr<bool> ShardModel::Step(Updates updates, size_t average_over, int64_t no
   return true;
 }
 
-ShardParameters::Outcome ShardModel::StepParameters(Updates updates, Clock clock) {
+ShardParameters::Outcome ShardModel::StepParameters(Updates updates, Clock clock,
+                                                    const GroupSync& sync) {
   MILLRACE_CHECK(parameters_ != nullptr);
-  const ShardParameters::Outcome outcome = parameters_->Step(updates, clock, shard_);
+  const ShardParameters::Outcome outcome = parameters_->Step(updates, clock, shard_, sync);
   if (outcome.has_changed) {
     ++steps_;
     shard_.MarkAllUpdated();
@@ -135,8 +139,9 @@ StatusOr<bool> ShardModel::StepByGradients(Updates updates, double weight, int64
     for (size_t i = 0; i < parts_.penalised_end; ++i) sum_[i] += l2 * weights[i];
   }
   if (embeddings_ != nullptr) SumEmbeddings(updates, scale);
-  if (!AllFinite(sum_) || !AllFinite(row_sum_)) return false;  // divided by a tiny weight, say
-  optimizer_->Step(steps_, sum_, weights, shard_.mutable_slots(), parts_);
+  if (!AllFinite(sum_) || !AllFinite(row_sum_)) return false;     // divided by a tiny weight, say
+  const size_t slots = optimizer_->slot_count() * range_.size();  // others are not its own
+  optimizer_->Step(steps_, sum_, weights, shard_.mutable_slots().first(slots), parts_);
   if (embeddings_ != nullptr) MILLRACE_RETURN_IF_ERROR(StepEmbeddings(now_ms, previous));
   return true;
 }

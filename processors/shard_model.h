@@ -12,6 +12,7 @@
 #include "messages/records.pb.h"
 #include "models/forgetting.h"
 #include "models/optimizer.h"
+#include "processors/group_sync.h"
 #include "processors/previous_round.h"
 #include "processors/server_options.h"
 #include "processors/shard_parameters.h"
@@ -57,7 +58,7 @@ class ShardModel {
                       PreviousRound* previous);
   // The same of named parameters, by updates of `clock`. Puts count, whatever else is not finite.
   // REQUIRES parameters().
-  ShardParameters::Outcome StepParameters(Updates updates, Clock clock);
+  ShardParameters::Outcome StepParameters(Updates updates, Clock clock, const GroupSync& sync);
   // REQUIRES options.forgets.
   void Forget();
   // Sets the weights. REQUIRES a dense slice of the shard's range.

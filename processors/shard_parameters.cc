@@ -12,7 +12,7 @@
 namespace millrace {
 
 ShardParameters::ShardParameters(const ServerOptions& options)
-    : range_(options.range), sum_(options.range.size()) {
+    : range_(options.range), is_grouped_(options.groups > 1), sum_(options.range.size()) {
   for (const ServedParameter& parameter : options.parameters) {
     parameters_.push_back(
         {.part = PartOf(parameter.keys, options.range), .handler = parameter.handler});
@@ -29,16 +29,14 @@ size_t ShardParameters::SlotCount(const ServerOptions& options) {
 }
 
 ShardParameters::Outcome ShardParameters::Step(std::span<const Gradient::Update* const> updates,
-                                               Clock clock, ParameterShard& shard) {
+                                               Clock clock, ParameterShard& shard,
+                                               const GroupSync& sync) {
   Outcome outcome;
   for (const Gradient::Update* update : updates) {
     for (const ParameterPart& put : update->put()) {
       Parameter& parameter = parameters_.at(put.parameter());
       if (parameter.values_from) continue;  // the first counts
-      const auto call = [&put](const ParameterHandler& handler, const ParameterSlice& slice) {
-        return handler.HandlePut(slice, Values(put));
-      };
-      if (!Handle(parameter, call, shard, outcome)) continue;
+      if (!Put(parameter, Values(put), shard, sync, outcome)) continue;
       parameter.values_from = clock + 1;
       outcome.has_changed = true;
     }
@@ -56,6 +54,37 @@ ShardParameters::Outcome ShardParameters::Step(std::span<const Gradient::Update*
     outcome.has_changed = true;
   }
   return outcome;
+}
+
+bool ShardParameters::Put(const Parameter& parameter, std::span<const float> values,
+                          ParameterShard& shard, const GroupSync& sync, Outcome& outcome) {
+  const auto call = [&values](const ParameterHandler& handler, const ParameterSlice& slice) {
+    return handler.HandlePut(slice, values);
+  };
+  if (!is_grouped_) return Handle(parameter, call, shard, outcome);
+  const std::span<float> now = SliceOf(parameter, shard).values;
+  const std::vector<float> changes(now.begin(), now.end());
+  std::ranges::fill(now, 0.0f);
+  const bool is_put = Handle(parameter, call, shard, outcome);
+  if (is_put) sync.AddFirst(parameter.part, now, shard);
+  for (size_t i = 0; i < now.size(); ++i) now[i] += changes[i];
+  return is_put;
+}
+
+bool ShardParameters::SyncNow(uint64_t updates_since) const {
+  return std::ranges::any_of(parameters_, [updates_since](const Parameter& parameter) {
+    return parameter.values_from && parameter.part.size() > 0 &&
+           parameter.handler->SyncNow(updates_since);
+  });
+}
+
+std::vector<KeyRange> ShardParameters::KeysOf(std::span<const uint32_t> numbers) const {
+  std::vector<KeyRange> keys;
+  for (const uint32_t number : numbers) {
+    const Parameter& parameter = parameters_.at(number);
+    if (parameter.values_from && parameter.part.size() > 0) keys.push_back(parameter.part);
+  }
+  return keys;
 }
 
 bool ShardParameters::Handle(const Parameter& parameter, const Call& call, ParameterShard& shard,

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/records.pb.h"
+#include "processors/group_sync.h"
 #include "processors/server_options.h"
 #include "stores/parameter_shard.h"
 
@@ -38,8 +39,15 @@ class ShardParameters {
   };
   // Takes the updates of a round (or the only one), at `clock`, in their order: first what they
   // put, where nobody has put it before, then one step of each parameter that any of them names.
-  Outcome Step(std::span<const Gradient::Update* const> updates, Clock clock,
-               ParameterShard& shard);
+  // In a job of several groups of servers others may have changed what has no values here: their
+  // changes are added to the first values.
+  Outcome Step(std::span<const Gradient::Update* const> updates, Clock clock, ParameterShard& shard,
+               const GroupSync& sync);
+
+  // Whether the handler of a parameter that has values wants its group to exchange now.
+  bool SyncNow(uint64_t updates_since) const;
+  // The keys of those of these parameters (ascending numbers) that have values; ascending.
+  std::vector<KeyRange> KeysOf(std::span<const uint32_t> numbers) const;
 
   // The parameters that have values, ascending; with a clock, those that answers of that clock (of
   // a sequential job) say have some.
@@ -68,6 +76,8 @@ class ShardParameters {
   uint64_t Combine(std::span<const Gradient::Update* const> updates);
   bool SumsAreFinite() const;
   // Returns whether it worked.
+  bool Put(const Parameter& parameter, std::span<const float> values, ParameterShard& shard,
+           const GroupSync& sync, Outcome& outcome);
   using Call = std::function<absl::Status(const ParameterHandler&, const ParameterSlice&)>;
   bool Handle(const Parameter& parameter, const Call& call, ParameterShard& shard,
               Outcome& outcome);
@@ -78,6 +88,7 @@ class ShardParameters {
   ParameterSlice SliceOf(const Parameter& parameter, ParameterShard& shard);
 
   const KeyRange range_;
+  const bool is_grouped_;              // in a job of several groups of servers
   bool has_foreign_ = false;           // handlers
   std::vector<Parameter> parameters_;  // of the job, by their numbers
   // Scratch of Step.

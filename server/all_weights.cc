@@ -20,6 +20,7 @@
 #include "tasks/task_options.h"
 #include "topics/partitioning.h"
 #include "topics/row_codec.h"
+#include "topics/server_groups.h"
 
 namespace millrace {
 namespace {
@@ -59,7 +60,7 @@ AllWeights::AllWeights(const JobConfig& config, const JobFeatures& features,
       training_(training),
       model_(MakeModel(features, training.training())),
       hosted_(hosted),
-      ids_(training.shards()) {}
+      ids_(ShardsOfGroup(training)) {}
 
 StatusOr<std::unique_ptr<AllWeights>> AllWeights::Create(const JobConfig& config,
                                                          const JobFeatures& features,
@@ -117,11 +118,11 @@ void AllWeights::NameRows() {
     ids.insert(ids.end(), evaluator_->ids().begin(), evaluator_->ids().end());
   }
   SortDistinct(ids);
-  ids_ = SplitByShard(ids, training_.shards());
+  ids_ = SplitByShard(ids, ShardsOfGroup(training_));
 }
 
 Status AllWeights::Follow(Wakeup* wakeup, const std::atomic<bool>& stop) {
-  for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+  for (ShardId shard = 0; shard < ids_.size(); ++shard) {
     if (hosted_.contains(shard)) continue;
     MILLRACE_ASSIGN_OR_RETURN(
         followed_[shard],
@@ -131,25 +132,25 @@ Status AllWeights::Follow(Wakeup* wakeup, const std::atomic<bool>& stop) {
   return absl::OkStatus();
 }
 
-StatusOr<bool> AllWeights::OthersLeft() const {
+StatusOr<bool> AllWeights::OthersEnded() const {
   for (const auto& [shard, followed] : followed_) {
-    bool all_left = false;
+    bool has_ended = false;
     MILLRACE_RETURN_IF_ERROR(
-        followed->Read([&](const FollowedShard::View& view) { all_left = view.all_left; })
+        followed->Read([&](const FollowedShard::View& view) { has_ended = view.has_ended; })
             .status());
-    if (!all_left) return false;
+    if (!has_ended) return false;
   }
   return true;
 }
 
 StatusOr<bool> AllWeights::GatherWeights(std::vector<float>& parameters) const {
-  MILLRACE_CHECK(hosted_.size() + followed_.size() == training_.shards());
   parameters.resize(model_->parameter_count());
   const auto copy = [&](std::span<const float> weights, KeyRange range) {
     MILLRACE_CHECK(weights.size() == range.size() && range.end <= parameters.size());
     std::ranges::copy(weights, parameters.begin() + static_cast<ptrdiff_t>(range.begin));
   };
   for (const auto& [shard, hosted] : hosted_) {
+    if (shard >= ids_.size()) continue;
     const ParameterShard& part = hosted->task().processor().shard();
     copy(part.weights(), part.range());
   }
@@ -164,9 +165,11 @@ StatusOr<bool> AllWeights::GatherWeights(std::vector<float>& parameters) const {
 
 Status AllWeights::GatherRows(const std::vector<EmbeddingId>& ids, std::vector<float>& rows) const {
   const size_t width = model_->row_width();
-  const std::vector<std::vector<EmbeddingId>> by_shard = SplitByShard(ids, training_.shards());
-  std::vector<std::vector<float>> values(training_.shards());
+  const uint32_t shards = ShardsOfGroup(training_);
+  const std::vector<std::vector<EmbeddingId>> by_shard = SplitByShard(ids, shards);
+  std::vector<std::vector<float>> values(shards);
   for (const auto& [shard, hosted] : hosted_) {
+    if (shard >= ids_.size()) continue;
     values[shard].resize(by_shard[shard].size() * width);
     MILLRACE_RETURN_IF_ERROR(
         hosted->task().processor().ReadEmbeddings(by_shard[shard], values[shard]));
@@ -187,9 +190,9 @@ Status AllWeights::GatherRows(const std::vector<EmbeddingId>& ids, std::vector<f
     MILLRACE_CHECK(has_view);
   }
   rows.clear();
-  std::vector<size_t> taken(training_.shards());
+  std::vector<size_t> taken(shards);
   for (const EmbeddingId id : ids) {
-    const ShardId shard = ShardOfEmbedding(id, training_.shards());
+    const ShardId shard = ShardOfEmbedding(id, shards);
     const float* const row = values[shard].data() + taken[shard]++ * width;
     rows.insert(rows.end(), row, row + width);
   }

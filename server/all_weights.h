@@ -26,7 +26,8 @@ namespace millrace {
 // What is written at the end has to be known to fail at the start: whether a file can be made here.
 Status CheckFolderExists(const std::string& path);
 
-// Follows the shards of other processes by their checkpoints. For the owner's thread.
+// Follows the shards of other processes by their checkpoints. Of several groups of servers the
+// shards of the first have the model. For the owner's thread.
 class AllWeights {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -40,8 +41,8 @@ class AllWeights {
                                                       const HostedShards& hosted, Wakeup* wakeup,
                                                       const std::atomic<bool>& stop);
 
-  // Every worker has left every shard that another process hosts.
-  StatusOr<bool> OthersLeft() const;
+  // Nothing will change any more in the shards of the model that other processes host.
+  StatusOr<bool> OthersEnded() const;
   // Starts an evaluation in the background when one is due; appends the results so far.
   Status Tick(Time now, std::vector<OutgoingRecord>& out);
   // Evaluates the weights of the job's end; waits for the result.
@@ -72,7 +73,7 @@ class AllWeights {
   const JobFeatures& features_;
   const JobTraining& training_;
   const std::unique_ptr<Model> model_;
-  const HostedShards& hosted_;
+  const HostedShards& hosted_;  // all of the process
   // Of a wide model whose weights are wanted in a file: its hashed features.
   std::vector<EmbeddingId> file_ids_;
   std::vector<std::vector<EmbeddingId>> ids_;  // of the rows that are followed, by shard

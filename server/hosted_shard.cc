@@ -44,14 +44,15 @@ StatusOr<std::unique_ptr<HostedShard>> HostedShard::Open(const JobConfig& config
                                                          uint64_t generation,
                                                          const FetchCopy& fetch, Wakeup* wakeup,
                                                          const std::atomic<bool>& stop) {
-  std::unique_ptr<HostedShard> hosted(new HostedShard(config, options.shard));
+  std::unique_ptr<HostedShard> hosted(new HostedShard(config, options.number()));
   // Fencing comes first: what is read afterwards, no older instance can change.
-  MILLRACE_ASSIGN_OR_RETURN(hosted->log_, KafkaCheckpointLog::Create(config, options.shard, stop));
+  MILLRACE_ASSIGN_OR_RETURN(hosted->log_,
+                            KafkaCheckpointLog::Create(config, options.number(), stop));
   Status restored = hosted->Restore(config, options, generation, fetch, stop);
   if (absl::IsDataLoss(restored) && hosted->copy_.source == ShardCopy::Source::kPeer) {
     spdlog::warn(
         "shard {}: the replica of {} cannot be used: {}; the whole partition of parameters is read",
-        options.shard, hosted->copy_.peer, TextOf(restored));
+        options.number(), hosted->copy_.peer, TextOf(restored));
     hosted->phases_ = {};
     hosted->task_.reset();
     hosted->copy_.store.reset();

@@ -29,6 +29,7 @@
 #include "server/class_names.h"
 #include "server/counted_report.h"
 #include "server/cut_saver.h"
+#include "server/exchange_report.h"
 #include "server/hosted_shard.h"
 #include "server/job_end.h"
 #include "server/planned_shards.h"
@@ -43,6 +44,7 @@
 #include "topics/most_workers.h"
 #include "topics/replica_placement.h"
 #include "topics/row_codec.h"
+#include "topics/server_groups.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -206,6 +208,9 @@ class ServerLoop {
     const auto& ids = config_.server().server_ids();
     return ids.empty() || std::find(ids.begin(), ids.end(), shard) != ids.end();
   }
+
+  // Whether it is one of the shards of the job's model: of the first group of servers.
+  bool HasModel(ShardId shard) const { return GroupOfShard(training_, shard) == 0; }
 
   Status OpenShard(ShardId shard, const FetchCopy& fetch) {
     const ServerOptions options = MakeHostedOptions(config_, features_, training_, shard);
@@ -390,7 +395,7 @@ class ServerLoop {
       out_.push_back(SnapshotRequest(config_, static_cast<uint64_t>(NowMs())));
     }
     for (auto& [shard, hosted] : shards_) {
-      if (at_cut_.Holds(shard)) continue;
+      if (at_cut_.Holds(shard) || !HasModel(shard)) continue;
       snapshots_.Tick(shard, hosted->task().processor(), now, out_);
     }
   }
@@ -428,11 +433,12 @@ class ServerLoop {
 
   // ---- end ----
 
-  // Whether every worker has left every shard of the job, and nothing is left to be done for it.
+  // Whether nothing will change any more in any shard of the job, and nothing is left to be done
+  // for it.
   StatusOr<bool> JobEnded(SteadyTime now) {
     if (job_ended_) return true;
-    MILLRACE_ASSIGN_OR_RETURN(const bool left, AllLeft());
-    if (!left) return false;
+    MILLRACE_ASSIGN_OR_RETURN(const bool is_over, NothingChanges());
+    if (!is_over) return false;
     if (!ended_) MILLRACE_RETURN_IF_ERROR(EndShards());
     MILLRACE_ASSIGN_OR_RETURN(const bool all_ended, job_end_.AllShardsEnded(now));
     // Each part of the last snapshot was there before its shard had ended.
@@ -440,13 +446,14 @@ class ServerLoop {
     return job_ended_;
   }
 
-  StatusOr<bool> AllLeft() const {
-    const bool left = at_cut_.empty() && std::ranges::all_of(shards_, [](const auto& entry) {
-                        const ShardTask& task = entry.second->task();
-                        return task.replayed() && task.processor().AllLeft();
-                      });
-    if (!left || !all_weights_) return left;
-    return all_weights_->OthersLeft();
+  // Every worker has left the shards that are here, and all has been exchanged with other groups.
+  StatusOr<bool> NothingChanges() const {
+    const bool is_over = at_cut_.empty() && std::ranges::all_of(shards_, [](const auto& entry) {
+                           const ShardTask& task = entry.second->task();
+                           return task.replayed() && task.processor().ended();
+                         });
+    if (!is_over || !all_weights_) return is_over;
+    return all_weights_->OthersEnded();
   }
 
   Status EndShards() {
@@ -490,7 +497,7 @@ class ServerLoop {
       return;
     }
     for (auto& [shard, hosted] : shards_) {
-      if (!hosted->task().saved()) continue;
+      if (!hosted->task().saved() || !HasModel(shard)) continue;
       const SteadyTime began = std::chrono::steady_clock::now();
       const Status written =
           snapshots_.WritePart(0, MakeHostedOptions(config_, features_, training_, shard),
@@ -522,6 +529,7 @@ class ServerLoop {
   }
 
   void ReportSaved(const HostedShard& hosted) const {
+    LogExchanges(hosted.task());
     const uint64_t unsaved = hosted.task().unsaved_updates();
     const std::string left =
         unsaved == 0

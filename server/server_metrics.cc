@@ -95,6 +95,10 @@ MetricPoint MakeProgress(const ServerProcessor& processor, ShardId shard, uint64
   }
   *server.mutable_training() = settings.training.training();
   server.set_shards(settings.training.shards());
+  server.set_groups(processor.options().groups);
+  server.set_group(processor.options().group);
+  server.set_exchanges(processor.sync().exchanges());
+  server.set_deltas_taken(processor.sync().deltas_taken());
   return point;
 }
 

@@ -168,6 +168,7 @@ ShardState FirstCheckpoint::StartState() const {
   const Moments none(options_.numeric_columns);
   if (options_.shard != 0) ToProto(none, *state.mutable_moments());
   // The job has as many workers as it begins with.
+  state.clear_sync();  // one group of servers, whatever the snapshot's job had
   state.clear_resize();
   state.clear_workers();
   state.clear_resize_ordered();
@@ -204,6 +205,12 @@ StatusOr<Checkpoint> FirstCheckpoint::Finish() {
   MILLRACE_CHECK(!states_.empty() && states_.rbegin()->first + 1 == states_.size());
   MILLRACE_CHECK(weights_ == range().size());
   MILLRACE_CHECK(slots_ == 0 || slots_ == slots() * range().size());
+  if (state_.has_sync() && start_ != SnapshotStart::kNewStream) {
+    return absl::InvalidArgumentError(
+        "the snapshot is of a job of several groups of servers, and has the rows of the first "
+        "group's "
+        "workers only: give --new-stream, too, and the rows that are to be learnt from");
+  }
   MILLRACE_RETURN_IF_ERROR(processor_.LoadState(StartState()));
   ParameterShard& shard = processor_.mutable_shard();
   if (options_.shards > 1 && options_.consistency.sequential()) shard.KeepPreviousRound();

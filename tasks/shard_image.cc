@@ -161,7 +161,7 @@ Status ShardImage::Finish() {
   if (const Status times = CheckStateTimes(state); !times.ok()) {
     return absl::DataLossError("the saved state is damaged: " + std::string(times.message()));
   }
-  next_.all_left = std::ranges::all_of(state.members(), &ShardState::Member::left);
+  next_.has_ended = HasEnded(state);
   next_.position = Offset(state.position());
   next_.at_cut = state.at_cut();
   shrinkage_ = state.shrinkage();
@@ -174,7 +174,7 @@ void ShardImage::Show() {
   if (table_) CopyChanged(rows_, table_->width(), changed_rows_, view_.rows);
   if (Shrinks()) ShowShrunkRows();
   view_.range = next_.range;
-  view_.all_left = next_.all_left;
+  view_.has_ended = next_.has_ended;
   view_.position = next_.position;
   view_.at_cut = next_.at_cut;
   is_new_ = false;

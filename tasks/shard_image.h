@@ -30,7 +30,7 @@ class ShardImage {
     KeyRange range;
     std::vector<float> weights;  // of the range
     std::vector<float> rows;     // of the ids, row by row
-    bool all_left = false;       // every worker has left the shard
+    bool has_ended = false;      // every worker has left the shard, and all has been exchanged
     Offset position = 0;         // of `gradients`: where the shard was at the checkpoint
     bool at_cut = false;         // the updates held at a snapshot's cut are not in the weights yet
   };

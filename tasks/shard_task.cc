@@ -14,6 +14,7 @@
 #include "topics/dead_letter.h"
 #include "topics/frame.h"
 #include "topics/message_codec.h"
+#include "topics/server_groups.h"
 
 namespace millrace {
 namespace {
@@ -40,7 +41,7 @@ ShardTask::ShardTask(const ServerOptions& options, const OrderedByteMap& store)
 
 Status ShardTask::Load() {
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<ShardState> state,
-                            LoadSavedShard(store_, options_.shard, processor_));
+                            LoadSavedShard(store_, shard(), processor_));
   if (!state) return absl::OkStatus();  // a job that has not begun
   has_state_ = true;
   if (processor_.at_cut()) MILLRACE_RETURN_IF_ERROR(FoldHeld());
@@ -55,7 +56,7 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
   if (!has_state_ && begin > 0) {
     if (!options_.weights_from_workers) {
       return absl::DataLossError(
-          "shard " + std::to_string(options_.shard) +
+          "shard " + std::to_string(shard()) +
           ": no copy is left, neither on a disk nor in parameters, and gradients begins at "
           "offset " +
           std::to_string(begin) +
@@ -70,9 +71,9 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
   }
   if (position_ < begin || position_ > end) {
     return absl::DataLossError(
-        "gradients, partition " + std::to_string(options_.shard) +
-        ": the checkpoint is at offset " + std::to_string(position_) + ", but the topic holds [" +
-        std::to_string(begin) + ", " + std::to_string(end) +
+        "gradients, partition " + std::to_string(shard()) + ": the checkpoint is at offset " +
+        std::to_string(position_) + ", but the topic holds [" + std::to_string(begin) + ", " +
+        std::to_string(end) +
         "): the topic was deleted and recreated, or records were deleted. Start a new job (another "
         "--job); if all topics of the job were recreated on purpose, remove the server's data "
         "folder");
@@ -90,7 +91,7 @@ Offset ShardTask::Recheck() {
 }
 
 Status ShardTask::OtherRecord(Offset offset) const {
-  const std::string place = "gradients, partition " + std::to_string(options_.shard) + ", offset " +
+  const std::string place = "gradients, partition " + std::to_string(shard()) + ", offset " +
                             std::to_string(offset) + ": the record differs from ";
   if (position_ == checkpointed_) {
     return absl::DataLossError(
@@ -116,13 +117,12 @@ Status ShardTask::Fold(const GradientRecord& record) {
     return absl::OkStatus();
   }
   if (record.offset != position_) {
-    return absl::DataLossError("gradients, partition " + std::to_string(options_.shard) +
-                               ": offsets [" + std::to_string(position_) + ", " +
-                               std::to_string(record.offset) +
+    return absl::DataLossError("gradients, partition " + std::to_string(shard()) + ": offsets [" +
+                               std::to_string(position_) + ", " + std::to_string(record.offset) +
                                ") are missing: records were deleted. Restore the topic, or start a "
                                "new job (another --job)");
   }
-  const CheckContext context("gradients", static_cast<int32_t>(options_.shard), record.offset);
+  const CheckContext context("gradients", static_cast<int32_t>(shard()), record.offset);
   MILLRACE_CHECK(!snapshot_);
   const bool replaying = !replayed();
   output_.Clear();
@@ -154,10 +154,13 @@ void ShardTask::KeepDue() {
   if (output_.reply) due_.replies.push_back(*std::exchange(output_.reply, std::nullopt));
   std::ranges::move(output_.previous_answers, std::back_inserter(due_.previous));
   output_.previous_answers.clear();
+  due_.delta = std::exchange(output_.delta, false) || due_.delta;
+  due_.groups.insert(output_.values_for.begin(), output_.values_for.end());
+  output_.values_for.clear();
 }
 
 Status ShardTask::FoldHeld() {
-  const CheckContext context("gradients", static_cast<int32_t>(options_.shard), position_ - 1);
+  const CheckContext context("gradients", static_cast<int32_t>(shard()), position_ - 1);
   MILLRACE_RETURN_IF_ERROR(processor_.LeaveCut(output_));
   KeepDeadLetters();
   return absl::OkStatus();
@@ -191,6 +194,10 @@ Status ShardTask::AnswerDue(const RecordSink& out) {
   for (const ServerOutput::PreviousReceiver& receiver : due.previous) {
     MILLRACE_RETURN_IF_ERROR(AppendPreviousAnswer(receiver, out));
   }
+  if (due.delta) MILLRACE_RETURN_IF_ERROR(AppendDelta(out));
+  for (const GroupPeer& source : options_.sources) {
+    if (due.groups.contains(source.group)) MILLRACE_RETURN_IF_ERROR(AppendValues(source, out));
+  }
   return absl::OkStatus();
 }
 
@@ -206,13 +213,21 @@ void ShardTask::AnswerAgain(std::span<const WorkerId> workers) {
 Status ShardTask::Announce(const RecordSink& out) {
   std::ranges::fill(served_, std::nullopt);  // that may not have arrived
   std::vector<WorkerId> workers;
-  for (const auto& [worker, entry] : processor_.clocks().entries()) workers.push_back(worker);
-  return AppendAnswersTo(std::move(workers), out);
+  for (const auto& [worker, entry] : processor_.clocks().entries()) {
+    if (options_.IsMember(worker)) workers.push_back(worker);
+  }
+  MILLRACE_RETURN_IF_ERROR(AppendAnswersTo(std::move(workers), out));
+  MILLRACE_RETURN_IF_ERROR(AppendDelta(out));
+  for (const GroupPeer& source : options_.sources) {
+    if (processor_.sync().taken(source.group) == 0) continue;
+    MILLRACE_RETURN_IF_ERROR(AppendValues(source, out));
+  }
+  return absl::OkStatus();
 }
 
 StatusOr<bool> ShardTask::PublishWeights(const RecordSink& out) {
   MILLRACE_CHECK(replayed() && !snapshot_);
-  if (processor_.state_lost() || shared_steps_ == processor_.steps()) return false;
+  if (processor_.state_lost() || shared_changes_ == processor_.changes()) return false;
   MILLRACE_RETURN_IF_ERROR(AppendShared({}, out));
   return true;
 }
@@ -238,15 +253,15 @@ Status ShardTask::AppendAnswersTo(std::vector<WorkerId> workers, const RecordSin
 // The same position gives the same values. Which workers are answered there may differ between two
 // instances of the shard, and what is split must not be joined across them.
 Status ShardTask::AppendShared(std::span<const WorkerId> workers, const RecordSink& out) {
-  shared_steps_ = processor_.steps();
+  shared_changes_ = processor_.changes();
   MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.SharedAnswer(Version(), workers));
   uint64_t message_id = Fnv1a64(EncodeBigEndian64(Version()));
   for (const WorkerId worker : workers) {
     message_id = Fnv1a64(EncodeBigEndian32(worker), message_id);
   }
-  return Append(
-      {SharedWeightsPartition(options_.workers), std::vector(workers.begin(), workers.end())},
-      message_id, body, out);
+  return Append({SharedWeightsPartition(options_.workers, options_.group),
+                 std::vector(workers.begin(), workers.end())},
+                message_id, body, out);
 }
 
 // The same position gives the same bytes, so it can name the message. Of the answers that a worker
@@ -279,6 +294,30 @@ Status ShardTask::AppendPreviousAnswer(const ServerOutput::PreviousReceiver& rec
   return Append({PartitionOf(receiver.worker), {receiver.worker}, true}, MessageId(3), body, out);
 }
 
+// The same number has the same bytes, whoever sends it. (The exchange that it is of may be over.)
+Status ShardTask::AppendDelta(const RecordSink& out) const {
+  const std::optional<uint64_t> number = processor_.sync().open();
+  if (!number) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.Delta());
+  return AppendToGroup(options_.neighbor->peer, *number, body, out);
+}
+
+Status ShardTask::AppendValues(const GroupPeer& group, const RecordSink& out) const {
+  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.ValuesFor(group));
+  return AppendToGroup(group, Version(), body, out);
+}
+
+Status ShardTask::AppendToGroup(const GroupPeer& group, uint64_t message_id,
+                                const std::string& body, const RecordSink& out) const {
+  const auto partition = static_cast<int32_t>(options_.shard + group.group * options_.shards);
+  for (std::string& frame : MakeFrames(body, message_id, options_.max_frame_bytes)) {
+    MILLRACE_RETURN_IF_ERROR(
+        out({Topic::kGradients, partition, EncodeBigEndian32(SenderOfGroup(options_.group)),
+             std::move(frame)}));
+  }
+  return absl::OkStatus();
+}
+
 Status ShardTask::Append(const Address& to, uint64_t message_id, const std::string& body,
                          const RecordSink& out) const {
   uint32_t chunk = 0;
@@ -309,8 +348,7 @@ StatusOr<std::vector<Checkpoint::Entry>> ShardTask::EncodedState() const {
   StatusOr<std::vector<Checkpoint::Entry>> entries = EncodeStateEntries(std::move(state), options_);
   if (!entries.ok()) {
     return absl::ResourceExhaustedError(
-        "shard " + std::to_string(options_.shard) + ": its state at offset " +
-        std::to_string(position_) +
+        "shard " + std::to_string(shard()) + ": its state at offset " + std::to_string(position_) +
         " of gradients cannot be saved: " + std::string(entries.status().message()) +
         ". Nothing was written; gradients keeps what is not saved. Start a new job with more "
         "shards or smaller batches");

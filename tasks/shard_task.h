@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,7 +63,9 @@ class ShardTask {
   // before; at a cut, none. After an error of `out` answers are missing. Of several updates that
   // are folded before it, all workers are answered at once.
   Status AnswerDue(const RecordSink& out);
-  bool owes_answers() const { return !due_.answers.empty() || !due_.previous.empty(); }
+  bool owes_answers() const {
+    return !due_.answers.empty() || !due_.previous.empty() || due_.delta || !due_.groups.empty();
+  }
   // One of them is of the clock before, which the next record may end: AnswerDue comes first.
   bool owes_previous_answer() const { return !due_.previous.empty(); }
   // The snapshot at whose cut the shard is. Before anything else is processed, it may be
@@ -80,7 +83,7 @@ class ShardTask {
   StatusOr<bool> PublishWeights(const RecordSink& out);
   // The next PublishWeights sends them although they have not changed: the topic keeps its records
   // for some minutes only.
-  void PublishWeightsAgain() { shared_steps_.reset(); }
+  void PublishWeightsAgain() { shared_changes_.reset(); }
 
   // Freezes what was updated since the last checkpoint. Empty when nothing was. One at a time.
   // ResourceExhausted when the state is larger than can be saved: nothing has changed then, and
@@ -90,7 +93,8 @@ class ShardTask {
   // The content of the checkpoint counts as unsaved again.
   void CheckpointFailed(const Checkpoint& checkpoint);
 
-  ShardId shard() const { return options_.shard; }
+  // Its number among the shards of all groups of servers.
+  ShardId shard() const { return options_.number(); }
   const ServerProcessor& processor() const { return processor_; }
   Offset position() const { return position_; }
   // Whether a checkpoint has everything that was processed.
@@ -108,6 +112,9 @@ class ShardTask {
     std::vector<WorkerId> answers{};             // a worker may stand there twice
     std::vector<ServerOutput::Reply> replies{};  // whoever is in it is in `answers`, too
     std::vector<ServerOutput::PreviousReceiver> previous{};
+    // To other groups of servers: the delta, and answers to the deltas of these.
+    bool delta = false;
+    std::set<uint32_t> groups{};
   };
 
   // The error of a record before the position that is not the one that was folded.
@@ -124,6 +131,11 @@ class ShardTask {
   Status AppendShared(std::span<const WorkerId> workers, const RecordSink& out);
   Status AppendPreviousAnswer(const ServerOutput::PreviousReceiver& receiver,
                               const RecordSink& out) const;
+  Status AppendDelta(const RecordSink& out) const;
+  Status AppendValues(const GroupPeer& group, const RecordSink& out) const;
+  // `message_id` tells it from the group's other messages to that one.
+  Status AppendToGroup(const GroupPeer& group, uint64_t message_id, const std::string& body,
+                       const RecordSink& out) const;
   Status FoldHeld();
   // The entries of a checkpoint that hold the state.
   StatusOr<std::vector<Checkpoint::Entry>> EncodedState() const;
@@ -149,8 +161,8 @@ class ShardTask {
   ServerOutput output_;  // scratch
   Due due_;
   std::vector<std::optional<Clock>>
-      served_;                            // by worker: the clock of the last answer with weights
-  std::optional<uint64_t> shared_steps_;  // of the last shared record: the steps made before it
+      served_;                              // by worker: the clock of the last answer with weights
+  std::optional<uint64_t> shared_changes_;  // of the last shared record: the changes before it
   std::optional<uint64_t> snapshot_;
   bool has_state_ = false;  // Load found one
 

@@ -23,6 +23,7 @@
 #include "topics/partitioning.h"
 #include "topics/row_batch.h"
 #include "topics/row_codec.h"
+#include "topics/server_groups.h"
 
 namespace millrace {
 namespace {
@@ -428,17 +429,40 @@ std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& tr
   return class_weights.empty() ? std::move(model) : model->WithClassWeights(class_weights);
 }
 
+namespace {
+
+// Within its group of servers a shard is numbered as that of a job.
+void SetGroup(uint64_t job, const JobTraining& training, ShardId number, ServerOptions& options) {
+  options.groups = GroupCount(training);
+  options.group = GroupOfShard(training, number);
+  options.shards = ShardsOfGroup(training);
+  options.shard = ShardId(number % options.shards);
+  options.job = HashOfGroup(job, options.group);
+  for (int group = 0; group < training.group_size(); ++group) {
+    const ServerGroup& each = training.group(group);
+    const auto index = static_cast<uint32_t>(group);
+    if (index == options.group) {
+      for (const uint32_t worker : each.worker()) options.members.emplace_back(worker);
+      if (index == 0) continue;
+      options.neighbor = {{each.neighbor(), HashOfGroup(job, each.neighbor())},
+                          each.sync_interval()};
+    } else if (index > 0 && each.neighbor() == options.group) {
+      options.sources.push_back({index, HashOfGroup(job, index)});
+    }
+  }
+}
+
+}  // namespace
+
 ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& training,
                                 ShardId shard) {
   const RowShape shape = RowShapeFrom(features);
   const std::unique_ptr<Model> model = MakeModel(features, training.training());
   ServerOptions options;
-  options.job = JobHash(features.job());
   options.epoch = features.epoch();
-  options.shard = shard;
-  options.shards = training.shards();
+  SetGroup(JobHash(features.job()), training, shard, options);
   options.dead_letter_reasons_only = training.dead_letter_reasons_only();
-  options.range = RangeOfShard(shard, training.shards(), model->parameter_count());
+  options.range = RangeOfShard(options.shard, options.shards, model->parameter_count());
   options.penalised_end = model->penalised_end();
   options.linear_end = model->linear_end();
   options.random_init_ranges = model->random_init_ranges();
@@ -477,13 +501,15 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
 WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& training,
                                 WorkerId worker) {
   WorkerOptions options;
-  options.job = JobHash(features.job());
+  options.group = GroupOfWorker(training, worker);
+  options.first_of_group = FirstWorkerOf(training, options.group);
+  options.job = HashOfGroup(JobHash(features.job()), options.group);
   options.epoch = features.epoch();
   options.worker = worker;
   options.workers = MostWorkers(training.training(), features.workers());
   options.first_workers = features.workers();
   options.rows_per_turn = std::max(features.rows_per_turn(), 1U);
-  options.shards = training.shards();
+  options.shards = ShardsOfGroup(training);
   options.classes = RowShapeFrom(features).classes;
   options.balances_classes = BalancesClasses(training.training());
   options.numeric_columns = RowShapeFrom(features).numeric;

@@ -61,6 +61,7 @@ std::vector<size_t> HiddenLayers(const Training& training);
 // Shared by all tasks of a process. REQUIRES: CheckModel.
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training);
 
+// `shard`: among those of all groups of servers, as everywhere outside of a shard's own state.
 ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& training,
                                 ShardId shard);
 WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& training,

@@ -13,7 +13,7 @@ void AppendFrames(const std::vector<WorkerMessage>& messages, const WorkerOption
   for (const WorkerMessage& message : messages) {
     for (std::string& frame :
          MakeFrames(*message.body, next_message_id++, options.max_frame_bytes)) {
-      out.push_back({Topic::kGradients, static_cast<int32_t>(message.shard),
+      out.push_back({Topic::kGradients, options.PartitionOf(message.shard),
                      EncodeBigEndian32(options.worker), std::move(frame)});
     }
   }

@@ -199,9 +199,10 @@ void WorkerTask::ProcessWeights(Offset offset, std::string_view key, std::string
 
 void WorkerTask::ProcessUnusableShared(Offset offset, std::string_view key, std::string_view value,
                                        const Status& why, std::vector<OutgoingRecord>& out) {
-  const int32_t partition = SharedWeightsPartition(options_.workers);
+  const int32_t partition = options_.SharedPartition();
   CountUnusable(partition, offset, why);
-  if (options_.worker == 0) AppendDeadLetter(partition, offset, key, value, why, out);
+  if (options_.worker == options_.first_of_group)
+    AppendDeadLetter(partition, offset, key, value, why, out);
 }
 
 void WorkerTask::CountUnusable(int32_t partition, Offset offset, const Status& why) {

@@ -85,8 +85,8 @@ class WorkerTask {
   bool ProcessShared(const std::shared_ptr<const SharedWeights>& shared) {
     return training_->ProcessShared(shared);
   }
-  // A shared record that cannot be used, and why: counted like an unusable answer. Of all workers,
-  // worker 0 makes it a dead letter.
+  // A shared record that cannot be used, and why: counted like an unusable answer. Of all workers
+  // that read it, the first makes it a dead letter.
   void ProcessUnusableShared(Offset offset, std::string_view key, std::string_view value,
                              const Status& why, std::vector<OutgoingRecord>& out);
   // The number of unusable answers, and the reason of the last: a worker that gets no others waits.
@@ -97,6 +97,7 @@ class WorkerTask {
   void Repeat(std::vector<OutgoingRecord>& out);
 
   WorkerId worker() const { return options_.worker; }
+  const WorkerOptions& options() const { return options_; }
   bool WantsRows() const { return source_->WantsRows(); }
   bool left() const { return training_->left(); }
   // See WorkerTrainingProcessor.

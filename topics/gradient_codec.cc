@@ -1,6 +1,9 @@
 #include "topics/gradient_codec.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -9,6 +12,7 @@
 #include "topics/figures_codec.h"
 #include "topics/message_codec.h"
 #include "topics/parameter_layout.h"
+#include "topics/server_groups.h"
 #include "topics/slice_codec.h"
 
 namespace millrace {
@@ -85,6 +89,62 @@ Status CheckContent(const Gradient::Update& update, const GradientShape& shape) 
   return CheckParameterParts(update.part(), shape.parameters);
 }
 
+// Whether it comes from a group of servers.
+bool IsOfAGroup(const Gradient& message) {
+  return message.has_delta() || message.has_neighbor_values();
+}
+
+bool IsNeighbor(WorkerId sender, const GradientShape& shape) {
+  return shape.neighbor && SenderOfGroup(*shape.neighbor) == sender;
+}
+
+bool IsSource(WorkerId sender, const GradientShape& shape) {
+  return std::ranges::any_of(shape.sources,
+                             [&](uint32_t group) { return SenderOfGroup(group) == sender; });
+}
+
+// Whether it is a worker of the job, or a group that this one exchanges with.
+bool IsSender(WorkerId sender, const GradientShape& shape) {
+  return sender < shape.workers || IsNeighbor(sender, shape) || IsSource(sender, shape);
+}
+
+Status CheckGroup(const Gradient& message, const GradientShape& shape) {
+  const WorkerId sender(message.worker());
+  if (message.has_delta() ? IsSource(sender, shape) : IsNeighbor(sender, shape)) {
+    return absl::OkStatus();
+  }
+  return BadGradient("an exchange with a group of servers that this one has none with");
+}
+
+Status CheckDenseSlice(const Slice& slice, const GradientShape& shape) {
+  MILLRACE_RETURN_IF_ERROR(CheckSlice(slice, shape.range));
+  if (static_cast<size_t>(slice.dense_size()) == shape.range.size()) return absl::OkStatus();
+  return BadGradient("an exchange of a part of the shard's keys only");
+}
+
+Status CheckNumber(uint64_t number) {
+  if (number == 0) return BadGradient("an exchange without a number");
+  return CheckAtMost("exchange", number, kMostClock);
+}
+
+Status CheckDelta(const Gradient::Delta& delta, const GradientShape& shape) {
+  MILLRACE_RETURN_IF_ERROR(CheckNumber(delta.number()));
+  return CheckDenseSlice(delta.slice(), shape);
+}
+
+Status CheckNeighborValues(const Gradient::NeighborValues& values, const GradientShape& shape) {
+  MILLRACE_RETURN_IF_ERROR(CheckNumber(values.number()));
+  const auto& numbers = values.has_values();
+  const bool is_ascending =
+      std::ranges::adjacent_find(numbers, std::greater_equal<>()) == numbers.end();
+  if (!is_ascending || (!numbers.empty() && *numbers.rbegin() >= shape.parameters.size())) {
+    return BadGradient("parameters with values out of order, or of another job");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckDenseSlice(values.slice(), shape));
+  if (AllWithin(values.slice(), std::numeric_limits<float>::max())) return absl::OkStatus();
+  return BadGradient("values of a neighbor that are no numbers");
+}
+
 Status CheckHead(const Gradient& message, const GradientShape& shape) {
   if (message.epoch() != shape.epoch) {
     return BadGradient("epoch " + std::to_string(message.epoch()) + ", but this job is in epoch " +
@@ -99,6 +159,7 @@ Status CheckHead(const Gradient& message, const GradientShape& shape) {
                        std::to_string(message.worker()));
   }
   if (message.job() != shape.job) return BadGradient("a message of another job");
+  if (IsOfAGroup(message)) return CheckGroup(message, shape);
   if (message.worker() >= shape.workers) {
     return BadGradient("worker " + std::to_string(message.worker()) + " of " +
                        std::to_string(shape.workers));
@@ -181,9 +242,11 @@ Status CheckGradient(const Gradient& message, const GradientShape& shape) {
     case Gradient::kResize:
       if (message.resize().number() == 0) return BadGradient("a change without a number");
       return CheckResize(message.resize().number(), message.resize().workers(), shape.workers);
-    case Gradient::kReshard:
     case Gradient::kDelta:
+      return CheckDelta(message.delta(), shape);
     case Gradient::kNeighborValues:
+      return CheckNeighborValues(message.neighbor_values(), shape);
+    case Gradient::kReshard:
       return BadGradient("a message of an unknown kind");
     case Gradient::KIND_NOT_SET:
       break;
@@ -194,7 +257,7 @@ Status CheckGradient(const Gradient& message, const GradientShape& shape) {
 StatusOr<std::optional<Gradient>> GradientDecoder::Decode(std::string_view key,
                                                           std::string_view value) {
   const std::optional<uint32_t> worker = DecodeBigEndian32(key);
-  if (!worker || (*worker >= shape_.workers && *worker != kNoWorker)) {
+  if (!worker || (*worker != kNoWorker && !IsSender(WorkerId(*worker), shape_))) {
     return BadGradient("the key is not a worker of this job");
   }
   MILLRACE_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(value));
@@ -238,7 +301,7 @@ Status GradientDecoder::Load(const ShardState& state) {
   for (const ShardState::PartialMessage& saved : state.partial()) {
     const bool is_unfinished = saved.chunk_size() > 0 && saved.count() >= 2 &&
                                static_cast<uint32_t>(saved.chunk_size()) < saved.count();
-    if (saved.worker() >= shape_.workers || !is_unfinished) {
+    if (!IsSender(WorkerId(saved.worker()), shape_) || !is_unfinished) {
       return absl::DataLossError(
           "the saved state has " + std::to_string(saved.chunk_size()) + " of " +
           std::to_string(saved.count()) + " chunks of a message of worker " +

@@ -42,11 +42,15 @@ struct GradientShape {
   std::vector<KeyRange> parameters{};  // model EXTERNAL: what the shard has of each; else none
   FloatFormat values = Training::Compression::FLOAT32;  // of updates
   size_t pipeline = 1;                                  // updates that a worker may have in flight
+  // Of several groups of servers: the one whose values it gets, and those whose deltas it gets.
+  std::optional<uint32_t> neighbor{};
+  std::vector<uint32_t> sources{};
 };
 
 // Whether the shard accepts `message`; InvalidArgument with the reason. The values of an update may
-// be any floats, including NaN and infinity. An accepted message has a kind and, unless it is a
-// request, a worker of the job; an update and a leave have a clock.
+// be any floats, including NaN and infinity, and so may those of a delta. An accepted message has a
+// kind and, unless it is a request or comes from a group that this one exchanges with, a worker of
+// the job; an update and a leave have a clock.
 Status CheckGradient(const Gradient& message, const GradientShape& shape);
 // The same for parts of messages that a checkpoint saves.
 Status CheckUpdate(const Gradient::Update& update, Clock clock, const GradientShape& shape);

@@ -90,6 +90,10 @@ Status CheckServer(const MetricPoint::ServerProgress& point) {
   MILLRACE_RETURN_IF_ERROR(CheckSetup(point.setup()));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("shards:", point.shards(), kMostShards));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("shard", point.shard(), std::max(point.shards(), 1U) - 1));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("groups:", point.groups(), kMostShards));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("group", point.group(), std::max(point.groups(), 1U) - 1));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("exchanges:", point.exchanges(), kMostClock));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("deltas:", point.deltas_taken(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rounds:", point.rounds(), kMostClock));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("updates:", point.updates(), kMostRow));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows trained on:", point.rows_trained(), kMostRow));

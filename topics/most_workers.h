@@ -20,8 +20,9 @@ inline uint32_t MostWorkers(const Training& training, uint32_t workers) {
   return std::max(most, workers);
 }
 
-inline TopicSizes TopicSizesOf(const Training& training, uint32_t workers, uint32_t shards) {
-  return {.shards = shards, .most_workers = MostWorkers(training, workers)};
+inline TopicSizes TopicSizesOf(const Training& training, uint32_t workers, uint32_t shards,
+                               uint32_t groups = 1) {
+  return {.shards = shards, .most_workers = MostWorkers(training, workers), .groups = groups};
 }
 
 }  // namespace millrace

@@ -33,7 +33,7 @@ uint32_t Partitions(Topic topic, uint32_t workers, const TopicSizes& sizes) {
     case Topic::kInputData:
       return workers;
     case Topic::kWeights:
-      return sizes.most_workers + 1;  // SharedWeightsPartition
+      return sizes.most_workers + sizes.groups;  // SharedWeightsPartition
     case Topic::kGradients:
     case Topic::kParameters:
       return sizes.shards;
@@ -106,7 +106,8 @@ std::string TopicName(std::string_view job, Topic topic) {
 
 std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers,
                                   const std::optional<TopicSizes>& sizes) {
-  MILLRACE_CHECK(workers >= 1 && (!sizes || (sizes->shards >= 1 && sizes->most_workers >= 1)));
+  MILLRACE_CHECK(workers >= 1 && (!sizes || (sizes->shards >= 1 && sizes->most_workers >= 1 &&
+                                             sizes->groups >= 1)));
   std::vector<TopicPlan> plans;
   for (Topic topic : kAllTopics) {
     const bool needs_sizes =

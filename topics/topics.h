@@ -28,9 +28,11 @@ inline constexpr Topic kAllTopics[] = {Topic::kJob,       Topic::kInputData,  To
 // "<job>.input-data" and so on.
 std::string TopicName(std::string_view job, Topic topic);
 
-// The partition of `weights` that all workers of a job read: behind those of as many as it may
-// have.
-inline int32_t SharedWeightsPartition(uint32_t workers) { return static_cast<int32_t>(workers); }
+// The partition of `weights` that all workers of a job read, or of a group of servers: behind those
+// of as many as the job may have.
+inline int32_t SharedWeightsPartition(uint32_t workers, uint32_t group = 0) {
+  return static_cast<int32_t>(workers + group);
+}
 
 struct TopicPlan {
   Topic topic;
@@ -47,6 +49,7 @@ inline constexpr uint32_t kMostShards = 1'000;
 struct TopicSizes {
   uint32_t shards = 1;
   uint32_t most_workers = 1;  // MostWorkers
+  uint32_t groups = 1;        // of servers
 };
 
 // All topics of a job; without those that have a partition for each shard or worker that there may

@@ -34,6 +34,7 @@
 #include "tasks/worker_task.h"
 #include "topics/most_workers.h"
 #include "topics/row_codec.h"
+#include "topics/server_groups.h"
 #include "topics/topics.h"
 #include "worker/advance_all.h"
 #include "worker/answer_reports.h"
@@ -66,10 +67,13 @@ class WorkerLoop {
         stop_(stop),
         broker_retry_(stop, config.broker_timeout_s()),
         input_topic_(TopicName(config.name(), Topic::kInputData)),
-        weights_topic_(TopicName(config.name(), Topic::kWeights)),
-        shared_partition_(
-            SharedWeightsPartition(MostWorkers(training.training(), features.workers()))),
-        shared_(WeightsShapeFrom(MakeWorkerOptions(features, training, WorkerId(0)), *model_)) {}
+        weights_topic_(TopicName(config.name(), Topic::kWeights)) {
+    for (uint32_t group = 0; group < GroupCount(training); ++group) {
+      const WorkerOptions options =
+          MakeWorkerOptions(features, training, FirstWorkerOf(training, group));
+      shared_.emplace(options.SharedPartition(), WeightsShapeFrom(options, *model_));
+    }
+  }
 
   Status Run() {
     MILLRACE_RETURN_IF_ERROR(Open());
@@ -177,7 +181,7 @@ class WorkerLoop {
 
   void SetHandlers() {
     weights_handler_.on_record = [this](const ConsumedRecord& record) -> Status {
-      if (record.partition == shared_partition_) {
+      if (shared_.contains(record.partition)) {
         TakeShared(record);
         return absl::OkStatus();
       }
@@ -239,15 +243,16 @@ class WorkerLoop {
 
   // What has come by a stream.
   Status TakeStraight(int32_t partition, std::string_view key, std::string_view value) {
-    if (partition != shared_partition_) {
+    const auto reader = shared_.find(partition);
+    if (reader == shared_.end()) {
       const auto found = tasks_.find(static_cast<WorkerId>(partition));
       return found == tasks_.end() ? absl::OkStatus()
                                    : found->second.feed->TakeStraight(key, value);
     }
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const SharedWeights> shared,
-                              shared_.Take(key, value));
+                              reader->second.Take(key, value));
     if (shared == nullptr) return absl::OkStatus();
-    for (auto& [worker, hosted] : tasks_) hosted.feed->TakeShared(shared);
+    for (Hosted* hosted : ReadersOf(partition)) hosted->feed->TakeShared(shared);
     return absl::OkStatus();
   }
 
@@ -265,16 +270,27 @@ class WorkerLoop {
   // What all workers read is decoded once.
   void TakeShared(const ConsumedRecord& record) {
     const StatusOr<std::shared_ptr<const SharedWeights>> shared =
-        shared_.Take(record.key, record.value);
-    for (auto& [worker, hosted] : tasks_) {
+        shared_.at(record.partition).Take(record.key, record.value);
+    for (Hosted* hosted : ReadersOf(record.partition)) {
       if (shared.ok()) {
-        if (*shared != nullptr) hosted.feed->TakeShared(*shared);
+        if (*shared != nullptr) hosted->feed->TakeShared(*shared);
         continue;
       }
-      hosted.task->ProcessUnusableShared(record.offset, record.key, record.value, shared.status(),
-                                         out_);
-      ReportUnusableAnswers(*hosted.task);
+      hosted->task->ProcessUnusableShared(record.offset, record.key, record.value, shared.status(),
+                                          out_);
+      ReportUnusableAnswers(*hosted->task);
     }
+  }
+
+  // The workers here that read this partition of `weights`: one, or those of a group of servers.
+  std::vector<Hosted*> ReadersOf(int32_t partition) {
+    std::vector<Hosted*> readers;
+    for (auto& [worker, hosted] : tasks_) {
+      const bool is_its_own = static_cast<int32_t>(worker) == partition;
+      const bool is_shared = hosted.task->options().SharedPartition() == partition;
+      if (is_its_own || is_shared) readers.push_back(&hosted);
+    }
+    return readers;
   }
 
   StatusOr<Offset> Assign(WorkerId worker,
@@ -307,7 +323,8 @@ class WorkerLoop {
 
   // Reading stands at the end before the first question is asked: no answer is missed.
   Status Begin(WorkerId worker, Hosted hosted) {
-    if (tasks_.empty()) MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(shared_partition_));
+    const int32_t shared = hosted.task->options().SharedPartition();
+    if (ReadersOf(shared).empty()) MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(shared));
     MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(static_cast<int32_t>(worker)));
     hosted.feed->Started(out_);
     tasks_.insert_or_assign(worker, std::move(hosted));
@@ -407,10 +424,11 @@ class WorkerLoop {
                      : "partition revoked; another process may take it over");
     if (!lost) Commit(worker, found->second);
     Status status = Save(*found->second.task);
+    const int32_t shared = found->second.task->options().SharedPartition();
     tasks_.erase(found);
     Subscribe();
     status.Update(weights_->Unassign(static_cast<int32_t>(worker)));
-    if (tasks_.empty()) status.Update(weights_->Unassign(shared_partition_));
+    if (ReadersOf(shared).empty()) status.Update(weights_->Unassign(shared));
     return status;
   }
 
@@ -502,15 +520,10 @@ class WorkerLoop {
 
   // Weights are short-lived: a worker that was away for longer than they are kept asks again.
   Status CatchUp(int32_t partition) {
-    const bool is_shared = partition == shared_partition_;
-    if (is_shared ? tasks_.empty() : !tasks_.contains(static_cast<WorkerId>(partition))) {
-      return absl::OkStatus();
-    }
+    const std::vector<Hosted*> readers = ReadersOf(partition);
+    if (readers.empty()) return absl::OkStatus();
     MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(partition));
-    for (auto& [worker, hosted] : tasks_) {
-      const bool has_missed = is_shared || static_cast<int32_t>(worker) == partition;
-      if (has_missed) hosted.feed->Started(out_);
-    }
+    for (Hosted* hosted : readers) hosted->feed->Started(out_);
     return absl::OkStatus();
   }
 
@@ -572,7 +585,6 @@ class WorkerLoop {
   BrokerRetry broker_retry_;
   const std::string input_topic_;
   const std::string weights_topic_;
-  const int32_t shared_partition_;  // of weights
 
   Wakeup wakeup_;
   std::unique_ptr<OrderedByteMap> store_;  // buffer schedule only
@@ -582,7 +594,8 @@ class WorkerLoop {
   std::unique_ptr<PartitionConsumer> ranges_;  // of input-data; reads nothing, as the next
   std::unique_ptr<PartitionConsumer> weights_ranges_;
   std::unique_ptr<PartitionConsumer> weights_;  // of all workers, and what they share
-  SharedWeightsReader shared_;
+  // By partition of weights: of the job, or of each group of servers.
+  std::map<int32_t, SharedWeightsReader> shared_;
   std::unique_ptr<HostedWorkers> hosted_workers_;
   GroupConsumer* input_ = nullptr;             // its rows; null where rows are leased
   std::unique_ptr<LeasedInput> leased_input_;  // else null

@@ -16,6 +16,7 @@
 #include "messages/snapshot.pb.h"
 #include "processors/policy.h"
 #include "tasks/parameter_options.h"
+#include "topics/server_groups.h"
 
 namespace millrace {
 namespace {
@@ -120,7 +121,7 @@ void SnapshotTaker::ExportLeftOut() {
 std::string SnapshotTaker::PartsMissing(uint64_t id) const {
   const std::string folder = PartialSnapshotFolder(config_, id);
   std::string shards;
-  for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+  for (ShardId shard = 0; shard < ShardsOfGroup(training_); ++shard) {
     std::error_code unreadable;  // counts as missing
     if (std::filesystem::exists(SnapshotFile(folder, "part", shard, "json"), unreadable)) continue;
     shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
@@ -175,11 +176,11 @@ void SnapshotTaker::CutOrCancel(Time now, std::vector<OutgoingRecord>& out) {
   const Time::duration update = paces_.at(ShardId(0)).took;
   const Time::duration most = MostToTheCut(update, PipelineOf(training_.training()));
   const bool is_late = now - at_work.open.since > most;
-  const bool is_quiet = now - at_work.since_update > Quiet(update, training_.shards());
+  const bool is_quiet = now - at_work.since_update > Quiet(update, ShardsOfGroup(training_));
   if (!at_work.is_told && (is_quiet || is_late)) {
     spdlog::info(
         "snapshot {}: too few updates came for its cut; it is taken of the shards as they are", id);
-    for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+    for (ShardId shard = 0; shard < ShardsOfGroup(training_); ++shard) {
       out.push_back(SnapshotCutHere(config_, shard, id));
     }
     at_work.is_told = true;
@@ -220,7 +221,7 @@ void SnapshotTaker::Tick(ShardId shard, const ServerProcessor& processor, Time n
 
 // All shards at once: if each gave up at its own pace, some would stand at the cut for nothing.
 void SnapshotTaker::Cancel(uint64_t id, bool is_incomplete, std::vector<OutgoingRecord>& out) {
-  for (ShardId shard = 0; shard < training_.shards(); ++shard) {
+  for (ShardId shard = 0; shard < ShardsOfGroup(training_); ++shard) {
     out.push_back(SnapshotCancel(config_, shard, id, is_incomplete));
   }
   said_ = std::max(id, said_.value_or(0));

@@ -34,6 +34,10 @@ class Public final : public server::ParamHandler {
     }
     return {};
   }
+  bool SyncNow(uint64_t updates_since) const override {
+    if (updates_since == 13) throw std::runtime_error("thirteen");
+    return updates_since > 2;
+  }
 
  private:
   double rate_;
@@ -90,6 +94,17 @@ TEST(OwnHandlersTest, ErrorsAndExceptionsAreErrors) {
   EXPECT_EQ(complaint(2), "two");
   EXPECT_EQ(complaint(3), "three");
   EXPECT_EQ(complaint(4), "an exception");
+}
+
+TEST(OwnHandlersTest, AreAskedWhetherGroupsShouldExchangeAndSayNoByAnException) {
+  const auto handler = Registered("test.syncs", [](const server::HandlerSettings& settings) {
+    return std::make_unique<Public>(settings.learning_rate);
+  });
+  EXPECT_FALSE(handler->SyncNow(2));
+  EXPECT_TRUE(handler->SyncNow(3));
+  EXPECT_FALSE(handler->SyncNow(13));
+  const auto none = Registered("test.syncs-none", [](const auto&) { return nullptr; });
+  EXPECT_FALSE(none->SyncNow(3));
 }
 
 TEST(OwnHandlersTest, AFactoryThatMakesNoneEndsNoServer) {

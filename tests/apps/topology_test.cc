@@ -4,14 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_replace.h"
 #include "apps/topology_file.h"
+#include "apps/topology_groups.h"
 
 namespace millrace {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // Line by line, so that errors have lines.
 constexpr char kServers[] = R"(server { id: 0 ip: "127.0.0.1" port: 7101 threads: 2 }
@@ -230,8 +234,8 @@ TEST(Topology, ThatSettingsContradictIsRefusedAndBothAreNamed) {
   config.set_shards(2);
   EXPECT_EQ(
       error(config),
-      "--shards 2 contradicts the topology (--topology): a group of its servers has 3 threads, "
-      "and each is a shard. Leave --shards out, or change the topology");
+      "--shards 2 contradicts the topology (--topology): its servers have 3 threads, and each "
+      "is a shard. Leave --shards out, or change the topology");
   config = With(kServers);
   config.set_workers(2);
   EXPECT_THAT(error(config), HasSubstr("--workers 2 contradicts the topology (--topology): its "
@@ -251,10 +255,69 @@ TEST(Topology, ThatSettingsContradictIsRefusedAndBothAreNamed) {
   EXPECT_THAT(error(config), HasSubstr("it has no servers, so each worker process"));
 }
 
-TEST(Topology, OfGroupsThatExchangeDeltasCannotRunYet) {
-  JobConfig config = With(kGroups);
-  EXPECT_THAT(std::string(ApplyTopology(config).message()),
-              HasSubstr("(Worker-Replicated-Server), and servers cannot do that yet"));
+// Two groups of two servers, which exchange by pairs; five logical workers on three processes.
+constexpr char kPairs[] = R"(server { id: 2 ip: "b" port: 1 neighbor: 0 sync_interval: 9 }
+server { id: 3 ip: "b" port: 2 neighbor: 1 sync_interval: 9 }
+server { id: 0 ip: "a" port: 1 }
+server { id: 1 ip: "a" port: 2 }
+server_group { id: 7 neighbor: [2, 3] }
+server_group { id: 8 neighbor: [0, 1] }
+worker { global_id: 0 local_id: 0 group_id: 7 threads: 2 }
+worker { global_id: 1 local_id: 0 group_id: 8 threads: 2 }
+worker { global_id: 2 local_id: 1 group_id: 7 }
+)";
+
+TEST(Topology, OfGroupsSaysWhichShardsAndWorkersAreWhose) {
+  const StatusOr<std::vector<ServerGroup>> groups = GroupsOf(Parsed(kPairs));
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  ASSERT_EQ(groups->size(), 2U);
+  EXPECT_EQ((*groups)[0].sync_interval(), 0U);
+  EXPECT_THAT((*groups)[0].worker(), ElementsAre(1, 4)) << "in turn: processes 0, 1, 2, 0, 1";
+  EXPECT_EQ((*groups)[1].neighbor(), 0U);
+  EXPECT_EQ((*groups)[1].sync_interval(), 9U);
+  EXPECT_THAT((*groups)[1].worker(), ElementsAre(0, 2, 3));
+  EXPECT_THAT(*GroupsOf(Parsed(kServers)), IsEmpty());
+  EXPECT_THAT(*GroupsOf(Parsed(kWorkersAlone)), IsEmpty());
+  JobConfig config = With(kPairs);
+  ASSERT_TRUE(ApplyTopology(config).ok());
+  EXPECT_EQ(config.shards(), 4U);
+  EXPECT_EQ(config.workers(), 5U);
+  EXPECT_TRUE(ApplyTopology(config).ok()) << "once more, by the process that it is given to";
+}
+
+TEST(Topology, OfGroupsHasServersOfOneShardInTheOrderOfTheGroups) {
+  EXPECT_THAT(std::string(GroupsOf(Parsed(kGroups)).status().message()),
+              HasSubstr("server 0 has 2 threads"));
+  // Group 7 becomes the primary, and begins with server 2.
+  Topology other = Parsed(kPairs);
+  for (ServerConfig& server : *other.mutable_server()) {
+    server.clear_neighbor();
+    server.clear_sync_interval();
+    if (server.id() >= 2) continue;
+    server.set_neighbor(server.id() + 2);
+    server.set_sync_interval(5);
+  }
+  ASSERT_FALSE(FaultOf(other).has_value());
+  EXPECT_THAT(std::string(GroupsOf(other).status().message()),
+              HasSubstr("number the servers group by group"));
+}
+
+TEST(Topology, OfGroupsThatCannotTrainTheJobIsRefused) {
+  const auto error = [](auto change) {
+    JobConfig config = With(kPairs);
+    change(config);
+    return std::string(ApplyTopology(config).message());
+  };
+  EXPECT_THAT(error([](JobConfig& c) {
+                c.mutable_training()->mutable_optimizer()->set_kind(Training::Optimizer::FTRL);
+              }),
+              HasSubstr("--optimizer ftrl"));
+  EXPECT_THAT(error([](JobConfig& c) { c.mutable_server()->set_weights_from_workers(true); }),
+              HasSubstr("--weights-from-workers does not go together with"));
+  EXPECT_THAT(error([](JobConfig& c) { c.mutable_server()->set_from_snapshot("x"); }),
+              HasSubstr("--from-snapshot does not go together with"));
+  EXPECT_THAT(error([](JobConfig& c) { c.mutable_answers()->set_way(Answers::DIRECT); }),
+              HasSubstr("--answers direct does not go together with"));
 }
 
 TEST(Topology, ThatCannotBeIsRefusedInAJobFileToo) {

@@ -13,7 +13,7 @@ import topology  # noqa: E402
 ROWS = 6000
 
 
-class TopologyFiles(test_master.OnABroker):
+class OnABroker(test_master.OnABroker):
     def with_topology(self, text, *flags, **options):
         job = self.job([*flags], **options)
         command = job.commands["master"]
@@ -28,6 +28,8 @@ class TopologyFiles(test_master.OnABroker):
     def hosts(job):
         return {each["name"]: (each["shards"], each["workers"]) for each in job.status()["processes"]}
 
+
+class TopologyFiles(OnABroker):
     @staticmethod
     def worker_server(ports):
         return "".join(f'server {{ id: {i} ip: "127.0.0.1" port: {port} threads: {threads} }}\n'

@@ -102,7 +102,7 @@ void CheckSame(const ShardImage::View& view, const ShardTask& task,
   if (view.at_cut) return;  // a server goes on to what is held there
   MILLRACE_CHECK(SameBits(view.weights, task.processor().shard().weights()));
   MILLRACE_CHECK(view.position == task.position());
-  MILLRACE_CHECK(view.all_left == task.processor().AllLeft());
+  MILLRACE_CHECK(view.has_ended == task.processor().AllLeft());
   if (ids.empty()) return;
   std::vector<float> rows(view.rows.size());
   // (A row is decoded when it is needed.)

@@ -4,9 +4,11 @@
 
 #include "apps/topology.h"
 #include "apps/topology_file.h"
+#include "apps/topology_groups.h"
 #include "base/check.h"
 #include "tests/fuzz/mutate_message.h"
 #include "tests/fuzz/target.h"
+#include "topics/server_groups.h"
 #include "topics/topics.h"
 
 namespace millrace::fuzz {
@@ -18,8 +20,14 @@ void CheckUsable(const Topology& topology) {
   JobConfig config;
   *config.mutable_topology() = topology;
   const Status applied = ApplyTopology(config);
-  MILLRACE_CHECK(applied.ok() != (KindOf(topology) == TopologyKind::kWorkerReplicatedServer));
+  const bool is_grouped = KindOf(topology) == TopologyKind::kWorkerReplicatedServer;
+  MILLRACE_CHECK(applied.ok() || is_grouped);
   if (!applied.ok()) return;
+  JobTraining training;
+  training.set_shards(config.shards());
+  for (const ServerGroup& group : *GroupsOf(topology)) *training.add_group() = group;
+  MILLRACE_CHECK(is_grouped == (training.group_size() > 1));
+  MILLRACE_CHECK(CheckGroups(training, config.workers()).ok() || config.shards() > kMostShards);
   const std::string once = config.SerializeAsString();
   MILLRACE_CHECK(ApplyTopology(config).ok() && config.SerializeAsString() == once);
 }

@@ -209,6 +209,22 @@ TEST(JobProgress, GoesOnWithAShardThatHasItsWeightsFromAWorkerAndItsCountersFrom
   EXPECT_TRUE(job.ended());
 }
 
+TEST(JobProgress, AddsUpTheRowsOfGroupsOfServersByTheFirstShardOfEach) {
+  JobProgress job;
+  uint64_t rows = 0;
+  for (uint32_t shard = 0; shard < 4; ++shard) {
+    MetricPoint point = ServerAt(1'000, 10);
+    point.mutable_server()->set_shard(shard);
+    point.mutable_server()->set_shards(4);
+    point.mutable_server()->set_groups(2);
+    point.mutable_server()->set_group(shard / 2);
+    if (shard == 0) rows = point.server().rows_trained();
+    if (shard == 2) point.mutable_server()->set_rows_trained(5);
+    job.Fold(point);
+  }
+  EXPECT_EQ(job.server()->rows_trained(), rows + 5);
+}
+
 TEST(JobProgress, PutsTheShardsTogether) {
   MetricPoint zero = ServerAt(1'000, 10);
   MetricPoint one = ServerAt(1'000, 9);

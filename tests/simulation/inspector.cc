@@ -347,7 +347,7 @@ void Inspector::OnImage(ShardId shard, const ShardImage::View& view) {
     rows.insert(rows.end(), row.begin(), row.end());
   }
   if (SameBits(*state.weights, view.weights) && judge.SameRow(rows, view.rows) &&
-      all_left == view.all_left) {
+      all_left == view.has_ended) {
     return;
   }
   Fail("a follower of shard " + std::to_string(shard) +

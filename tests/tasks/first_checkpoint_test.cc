@@ -115,6 +115,27 @@ TEST_F(FirstCheckpointTest, ANewStreamBeginsWithTheFirstWorkersAndNoChangeOfThem
   EXPECT_EQ(saved->moments().resize() + saved->moments().workers(), 0u);
 }
 
+TEST_F(FirstCheckpointTest, OfOneOfSeveralGroupsOfServersIsTheBeginningOfANewStreamOnly) {
+  ServerOptions options = Options(0);
+  options.groups = 2;
+  options.members = {WorkerId(0)};
+  options.sources = {{.group = 1}};
+  const ShardState state = SnapshotStateFrom(ServerProcessor(options, nullptr));
+  ASSERT_TRUE(state.has_sync());
+  for (const SnapshotStart start : {SnapshotStart::kNewStream, SnapshotStart::kSameStream}) {
+    FirstCheckpoint first(Options(0), start);
+    first.AddWeights(0, std::vector<float>(kKeys));
+    first.AddState(0, state);
+    const StatusOr<Checkpoint> checkpoint = first.Finish();
+    if (start == SnapshotStart::kNewStream) {
+      EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
+    } else {
+      EXPECT_TRUE(absl::IsInvalidArgument(checkpoint.status()))
+          << "rows of the other group's workers are not in it";
+    }
+  }
+}
+
 // ---- named parameters ----
 
 // Three parameters of four numbers, by two shards; the border is in the second.

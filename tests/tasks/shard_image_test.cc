@@ -51,7 +51,7 @@ class ShardImageTest : public ShardTaskTest {
     EXPECT_TRUE(std::ranges::equal(view.weights, weights));
     EXPECT_EQ(view.range, options_.range);
     EXPECT_EQ(view.position, task.position());
-    EXPECT_EQ(view.all_left, task.processor().AllLeft());
+    EXPECT_EQ(view.has_ended, task.processor().AllLeft());
     if (!options_.embeddings) return;
     std::vector<float> rows(ids_.size() * options_.embeddings->width());
     ASSERT_TRUE(task.processor().ReadEmbeddings(ids_, rows).ok());
@@ -223,7 +223,7 @@ TEST_F(ShardImageTest, ShowsWhenAllWorkersHaveLeft) {
     AppendAndFold(Message(Gradient::kLeave, worker, 0));
     Checkpoint();
     ASSERT_TRUE(TakeAll().ok());
-    EXPECT_EQ(image_->view().all_left, worker + 1u == options_.workers);
+    EXPECT_EQ(image_->view().has_ended, worker + 1u == options_.workers);
   }
 }
 

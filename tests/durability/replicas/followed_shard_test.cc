@@ -110,7 +110,7 @@ TEST_F(FollowedShardTest, ShowsTheCheckpointThatExistsAndThenTheNewest) {
   EXPECT_TRUE(WeightsBecome(1));
   Commit(CheckpointOf(2));
   EXPECT_TRUE(WeightsBecome(2));
-  EXPECT_TRUE(*followed_->Read([](const auto& view) { EXPECT_FALSE(view.all_left); }));
+  EXPECT_TRUE(*followed_->Read([](const auto& view) { EXPECT_FALSE(view.has_ended); }));
 }
 
 TEST_F(FollowedShardTest, AShardWithoutACheckpointIsAsItWasInitialized) {

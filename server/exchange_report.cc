@@ -1,0 +1,15 @@
+#include "server/exchange_report.h"
+
+#include <spdlog/spdlog.h>
+
+namespace millrace {
+
+void LogExchanges(const ShardTask& task) {
+  const ServerProcessor& processor = task.processor();
+  if (processor.options().groups == 1) return;
+  spdlog::info("shard {}: of group {} of servers; {} exchanges with its neighbor, {} deltas taken",
+               task.shard(), processor.options().group, processor.sync().exchanges(),
+               processor.sync().deltas_taken());
+}
+
+}  // namespace millrace
