@@ -1,4 +1,4 @@
-// The named parameters that a shard has a part of: the model EXTERNAL.
+// The named parameters that a shard has a part of, and tables: the model EXTERNAL.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,10 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/records.pb.h"
+#include "processors/previous_round.h"
 #include "processors/server_options.h"
+#include "processors/shard_tables.h"
+#include "stores/embedding_table.h"
 #include "stores/parameter_shard.h"
 
 namespace millrace {
@@ -37,9 +40,15 @@ class ShardParameters {
     uint64_t numbers_refused = 0;
   };
   // Takes the updates of a round (or the only one), at `clock`, in their order: first what they
-  // put, where nobody has put it before, then one step of each parameter that any of them names.
-  Outcome Step(std::span<const Gradient::Update* const> updates, Clock clock,
-               ParameterShard& shard);
+  // put, where nobody has put it before, then one step of each parameter, and each row of a table,
+  // that any of them names. Errors: the store's.
+  struct Rows {
+    EmbeddingTable* rows = nullptr;  // null: there are no tables
+    RowTime now;
+    PreviousRound* previous = nullptr;  // gets the rows before the step, if not null
+  };
+  StatusOr<Outcome> Step(std::span<const Gradient::Update* const> updates, Clock clock,
+                         ParameterShard& shard, const Rows& rows);
 
   // The parameters that have values, ascending; with a clock, those that answers of that clock (of
   // a sequential job) say have some.
@@ -79,7 +88,8 @@ class ShardParameters {
 
   const KeyRange range_;
   bool has_foreign_ = false;           // handlers
-  std::vector<Parameter> parameters_;  // of the job, by their numbers
+  std::vector<Parameter> parameters_;  // of the job, by their numbers; of tables they have no part
+  ShardTables tables_;
   // Scratch of Step.
   std::vector<float> sum_;  // by key
   std::vector<std::span<float>> slots_;
