@@ -115,16 +115,30 @@ const char* millrace_error() { return LastError().c_str(); }
 int millrace_connect(const char* brokers, const char* job, uint64_t epoch, uint32_t trainers,
                      uint32_t trainer, double timeout_s, const char* master,
                      const char* const* kafka, MillraceManager** manager) {
-  if (brokers == nullptr || job == nullptr || manager == nullptr) {
+  const MillraceAnswersTls none = {};
+  return millrace_connect_tls(brokers, job, epoch, trainers, trainer, timeout_s, master, kafka,
+                              &none, manager);
+}
+
+int millrace_connect_tls(const char* brokers, const char* job, uint64_t epoch, uint32_t trainers,
+                         uint32_t trainer, double timeout_s, const char* master,
+                         const char* const* kafka, const MillraceAnswersTls* answers,
+                         MillraceManager** manager) {
+  if (brokers == nullptr || job == nullptr || answers == nullptr || manager == nullptr) {
     return Return(Wrong("a null pointer"));
   }
+  const auto text = [](const char* given) { return given != nullptr ? given : ""; };
   auto made = std::make_unique<MillraceManager>();
   millrace::client::Settings settings{.brokers = brokers,
                                       .job = job,
                                       .epoch = epoch,
                                       .trainers = trainers,
                                       .trainer = trainer,
-                                      .master = master != nullptr ? master : "",
+                                      .master = text(master),
+                                      .answers_tls_cert = text(answers->cert),
+                                      .answers_tls_key = text(answers->key),
+                                      .answers_tls_ca = text(answers->ca),
+                                      .answers_insecure = answers->insecure != 0,
                                       .timeout_s = timeout_s,
                                       .stop = &made->stop};
   for (; kafka != nullptr && kafka[0] != nullptr; kafka += 2) {

@@ -48,6 +48,20 @@ const char* millrace_error(void);
 int millrace_connect(const char* brokers, const char* job, uint64_t epoch, uint32_t trainers,
                      uint32_t trainer, double timeout_s, const char* master,
                      const char* const* kafka, MillraceManager** manager);
+/* PEM files for answers that come straight from servers on other machines, as WorkerApp's
+ * --answers-tls-cert and so on; null: none. `insecure`: they come without TLS. */
+typedef struct MillraceAnswersTls {
+  const char* cert;
+  const char* key;
+  const char* ca;
+  int insecure;
+} MillraceAnswersTls;
+
+/* The same with those. */
+int millrace_connect_tls(const char* brokers, const char* job, uint64_t epoch, uint32_t trainers,
+                         uint32_t trainer, double timeout_s, const char* master,
+                         const char* const* kafka, const MillraceAnswersTls* answers,
+                         MillraceManager** manager);
 /* Null is nothing. */
 void millrace_destroy(MillraceManager* manager);
 

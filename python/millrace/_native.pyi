@@ -53,6 +53,7 @@ class Trainer:
         master: str,
         settings: list[tuple[str, str]],
         timeout: float,
+        answers: tuple[str, str, str, bool],
         /,
     ) -> Trainer: ...
     def register(

@@ -80,6 +80,8 @@ class ParameterManager:
     job: its name. trainers: how many there are (ServerApp --workers); trainer: which one this is, from 0.
     epoch: ServerApp --job-epoch. master: MasterApp --master-address, for barrier and members.
     settings: librdkafka's, such as {"security.protocol": "SSL"}.
+    answers_tls: cert, key and ca, PEM files, for answers that come straight from servers on other machines
+    (as WorkerApp's --answers-tls-cert and so on); answers_insecure: they come without TLS.
     timeout: seconds that a call may wait; 0: as long as it takes. It may be made again.
 
     Raises ValueError for what cannot be right (shapes, numbers that are none), ConnectionError when no
@@ -97,9 +99,13 @@ class ParameterManager:
         master: str = "",
         settings: Mapping[str, str] | None = None,
         timeout: float = 0.0,
+        answers_tls: Sequence[str] | None = None,
+        answers_insecure: bool = False,
     ) -> None:
+        cert, key, ca = answers_tls or ("", "", "")
+        answers = (str(cert), str(key), str(ca), answers_insecure)
         pairs = [(str(name), str(value)) for name, value in (settings or {}).items()]
-        self._trainer = _native.Trainer.open(brokers, job, epoch, trainers, trainer, master, pairs, timeout)
+        self._trainer = _native.Trainer.open(brokers, job, epoch, trainers, trainer, master, pairs, timeout, answers)
         self._params: list[Param] = []
 
     def __iter__(self) -> Iterator[Param]:

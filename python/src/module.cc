@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -337,7 +339,8 @@ bool IsInterrupted() {
 
 Trainer* OpenTrainer(const std::string& brokers, const std::string& job, uint64_t epoch,
                      uint32_t trainers, uint32_t trainer, const std::string& master,
-                     std::vector<std::pair<std::string, std::string>> settings, double timeout_s) {
+                     std::vector<std::pair<std::string, std::string>> settings, double timeout_s,
+                     const std::tuple<std::string, std::string, std::string, bool>& answers) {
   std::optional<client::Result<std::unique_ptr<Trainer>>> opened;
   {
     const nb::gil_scoped_release without_lock;
@@ -348,6 +351,10 @@ Trainer* OpenTrainer(const std::string& brokers, const std::string& job, uint64_
                             .trainer = trainer,
                             .master = master,
                             .kafka = std::move(settings),
+                            .answers_tls_cert = std::get<0>(answers),
+                            .answers_tls_key = std::get<1>(answers),
+                            .answers_tls_ca = std::get<2>(answers),
+                            .answers_insecure = std::get<3>(answers),
                             .timeout_s = timeout_s},
                            IsInterrupted);
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -167,6 +168,30 @@ TEST(CCodesTest, AreThoseOfCpp) {
   EXPECT_EQ(kMillracePermissionDenied, static_cast<int>(Code::kPermissionDenied));
   EXPECT_EQ(kMillraceDataLoss, static_cast<int>(Code::kDataLoss));
   EXPECT_EQ(kMillraceInternal, static_cast<int>(Code::kInternal));
+}
+
+// Each of the files is read where the trainer begins; which one is not there the error says.
+TEST_F(CCallsTest, TakeTheFilesForStraightAnswers) {
+  StartServer();
+  const std::string cert = folder_ / "cert.pem";
+  const std::string key = folder_ / "key.pem";
+  const std::string ca = folder_ / "ca.pem";
+  const MillraceAnswersTls answers = {cert.c_str(), key.c_str(), ca.c_str(), 0};
+  for (const std::string& missing : {cert, key, ca}) {
+    MillraceManager* manager = nullptr;
+    EXPECT_OF_C(kMillraceOk,
+                millrace_connect_tls(config_.brokers().c_str(), config_.name().c_str(), 1, 1, 0, 60,
+                                     nullptr, nullptr, &answers, &manager));
+    int w = -1;
+    EXPECT_OF_C(kMillraceOk, millrace_register(manager, "w", nullptr, 0, "add", 1, 1, &w));
+    uint64_t steps = 0;
+    EXPECT_NE(millrace_steps(manager, &steps), kMillraceOk);
+    EXPECT_THAT(millrace_error(), HasSubstr(missing));
+    millrace_destroy(manager);
+    std::ofstream(missing) << "-----BEGIN NOTHING-----";
+  }
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_connect_tls("localhost:1", "job", 1, 1, 0, 60,
+                                                             nullptr, nullptr, nullptr, nullptr));
 }
 
 TEST_F(CCallsTest, ReadAndChangeRowsOfTables) {

@@ -275,6 +275,10 @@ class Trainers(test_trainers.OnABroker):
                                       master="127.0.0.1:1").barrier("begin")  # fmt: skip
         with self.assertRaisesRegex(ConnectionError, "127.0.0.1:1"):
             millrace.ParameterManager("none", brokers="127.0.0.1:1", timeout=0.3)
+        tls = self.manager(job, answers_tls=(self.path / "no-cert.pem", self.path / "key.pem", self.path / "ca.pem"))
+        tls.register("w", 3)
+        with self.assertRaisesRegex((RuntimeError, ValueError), "no-cert.pem"):
+            tls.steps()
         with self.assertRaisesRegex(TimeoutError, "does ServerApp run"):
             alone = millrace.ParameterManager("alone", brokers=self.broker.address, timeout=0.3)
             alone.register("w")
