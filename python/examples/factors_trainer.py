@@ -5,6 +5,7 @@ Usage: factors_trainer.py BROKERS JOB TRAINERS TRAINER STEPS FACTORS.npy
 """
 
 import sys
+from typing import Any
 
 import numpy
 
@@ -22,7 +23,7 @@ def main(brokers: str, job: str, trainers: int, trainer: int, steps: int, file: 
     truth = numpy.random.default_rng(1)
     of_users, of_items = truth.normal(size=(USERS, FACTORS)), truth.normal(size=(ITEMS, FACTORS))
 
-    def batch_of(step: int) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+    def batch_of(step: int) -> tuple[Any, Any, Any]:
         """The users, the items and the ratings of this trainer's step."""
         random = numpy.random.default_rng((step, trainer))
         u, i = random.integers(0, USERS, BATCH), random.integers(0, ITEMS, BATCH)
