@@ -33,6 +33,9 @@ bool HasFactors(const JobConfig& config) {
          config.training().model() == Training::DEEP_FM;
 }
 bool DrawsRows(const JobConfig& config) { return HasFactors(config) || IsNetwork(config); }
+bool HasDrawnRows(const JobConfig& config) {
+  return DrawsRows(config) || config.training().model() == Training::EXTERNAL;
+}
 bool MayBeWide(const JobConfig& config) { return IsSoftmax(config) || IsNetwork(config); }
 bool IsFtrl(const JobConfig& config) {
   return config.training().optimizer().kind() == Training::Optimizer::FTRL;
@@ -89,7 +92,7 @@ constexpr Need kNeeds[] = {
     {"training.embedding.factors", "--model fm or deepfm", HasFactors},
     {"training.embedding.initial_limit", "--model fm, deepfm or network", DrawsRows},
     {"training.huber_limit", "--loss huber", HasHuberLimit},
-    {"training.embedding.seed", "--model fm, deepfm or network", DrawsRows},
+    {"training.embedding.seed", "--model fm, deepfm, network or external", HasDrawnRows},
     {"training.embedding.l2", "--model fm or deepfm", HasFactors},
     {"server.evaluation_interval_s", "--test", HasTest},
 };

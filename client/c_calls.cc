@@ -16,11 +16,14 @@ using millrace::client::Param;
 using millrace::client::ParameterManager;
 using millrace::client::Result;
 using millrace::client::Status;
+using millrace::client::Table;
 
 struct MillraceManager {
   std::atomic<bool> stop = false;
   std::unique_ptr<ParameterManager> manager;
+  // By number; null: it is one of the others.
   std::vector<Param*> params;
+  std::vector<Table*> tables;
   std::vector<millrace::client::Member> members;  // of the last millrace_members
 };
 
@@ -47,13 +50,31 @@ int ReturnValue(const Result<T>& result, T* value) {
 // The parameter, of which there are `count` values at `values`.
 Result<Param*> Find(const MillraceManager* manager, int id, const float* values, size_t count) {
   if (manager == nullptr || values == nullptr) return Wrong("a null pointer");
-  if (id < 0 || static_cast<size_t>(id) >= manager->params.size()) {
+  if (id < 0 || static_cast<size_t>(id) >= manager->params.size() ||
+      manager->params[static_cast<size_t>(id)] == nullptr) {
     return Wrong("there is no parameter " + std::to_string(id));
   }
   Param* const param = manager->params[static_cast<size_t>(id)];
   if (count == param->data().size()) return param;
   return Wrong("the parameter " + param->spec().name + " has " +
                std::to_string(param->data().size()) + " values, not " + std::to_string(count));
+}
+
+Result<Table*> FindTable(const MillraceManager* manager, int id) {
+  if (manager == nullptr) return Wrong("a null pointer");
+  if (id < 0 || static_cast<size_t>(id) >= manager->tables.size() ||
+      manager->tables[static_cast<size_t>(id)] == nullptr) {
+    return Wrong("there is no table " + std::to_string(id));
+  }
+  return manager->tables[static_cast<size_t>(id)];
+}
+
+// Of so many rows of the table there are `count` values.
+Status CheckCount(const Table& table, size_t rows, size_t count) {
+  if (count % table.width() == 0 && count / table.width() == rows) return {};
+  return Wrong(std::to_string(count) + " values of " + std::to_string(rows) +
+               " rows of the table " + table.spec().name + ", whose width is " +
+               std::to_string(table.width()));
 }
 
 // Reads the parameter by `call`.
@@ -69,6 +90,24 @@ int Read(MillraceManager* manager, int id, float* values, size_t count, uint64_t
   return Return(read);
 }
 
+// Reads rows by `call`.
+int ReadRows(MillraceManager* manager, int id, std::span<const uint64_t> ids,
+             std::span<float> values, uint64_t* version,
+             Status (ParameterManager::*call)(Table*, std::span<const uint64_t>)) {
+  const Result<Table*> table = FindTable(manager, id);
+  if (!table.ok()) return Return(table.status());
+  if ((ids.data() == nullptr || values.data() == nullptr) && !ids.empty()) {
+    return Return(Wrong("a null pointer"));
+  }
+  if (Status fits = CheckCount(**table, ids.size(), values.size()); !fits.ok()) return Return(fits);
+  const Status read = (manager->manager.get()->*call)(*table, ids);
+  if (read.ok()) {
+    std::ranges::copy((*table)->rows(), values.begin());
+    if (version != nullptr) *version = (*table)->version();
+  }
+  return Return(read);
+}
+
 }  // namespace
 
 const char* millrace_error() { return LastError().c_str(); }
@@ -76,16 +115,30 @@ const char* millrace_error() { return LastError().c_str(); }
 int millrace_connect(const char* brokers, const char* job, uint64_t epoch, uint32_t trainers,
                      uint32_t trainer, double timeout_s, const char* master,
                      const char* const* kafka, MillraceManager** manager) {
-  if (brokers == nullptr || job == nullptr || manager == nullptr) {
+  const MillraceAnswersTls none = {};
+  return millrace_connect_tls(brokers, job, epoch, trainers, trainer, timeout_s, master, kafka,
+                              &none, manager);
+}
+
+int millrace_connect_tls(const char* brokers, const char* job, uint64_t epoch, uint32_t trainers,
+                         uint32_t trainer, double timeout_s, const char* master,
+                         const char* const* kafka, const MillraceAnswersTls* answers,
+                         MillraceManager** manager) {
+  if (brokers == nullptr || job == nullptr || answers == nullptr || manager == nullptr) {
     return Return(Wrong("a null pointer"));
   }
+  const auto text = [](const char* given) { return given != nullptr ? given : ""; };
   auto made = std::make_unique<MillraceManager>();
   millrace::client::Settings settings{.brokers = brokers,
                                       .job = job,
                                       .epoch = epoch,
                                       .trainers = trainers,
                                       .trainer = trainer,
-                                      .master = master != nullptr ? master : "",
+                                      .master = text(master),
+                                      .answers_tls_cert = text(answers->cert),
+                                      .answers_tls_key = text(answers->key),
+                                      .answers_tls_ca = text(answers->ca),
+                                      .answers_insecure = answers->insecure != 0,
                                       .timeout_s = timeout_s,
                                       .stop = &made->stop};
   for (; kafka != nullptr && kafka[0] != nullptr; kafka += 2) {
@@ -117,9 +170,59 @@ int millrace_register(MillraceManager* manager, const char* name, const int64_t*
                                   .decay_multiplier = decay_multiplier});
   if (param.ok()) {
     manager->params.push_back(*param);
+    manager->tables.push_back(nullptr);
     *id = (*param)->id();
   }
   return Return(param.status());
+}
+
+int millrace_register_table(MillraceManager* manager, const char* name, int64_t width,
+                            const char* handler, double learning_rate_multiplier,
+                            double decay_multiplier, double initial_scale, int* id) {
+  if (manager == nullptr || name == nullptr || id == nullptr)
+    return Return(Wrong("a null pointer"));
+  const Result<Table*> table =
+      manager->manager->RegisterTable({.name = name,
+                                       .width = width,
+                                       .handler = handler != nullptr ? handler : "",
+                                       .learning_rate_multiplier = learning_rate_multiplier,
+                                       .decay_multiplier = decay_multiplier,
+                                       .initial_scale = initial_scale});
+  if (table.ok()) {
+    manager->params.push_back(nullptr);
+    manager->tables.push_back(*table);
+    *id = (*table)->id();
+  }
+  return Return(table.status());
+}
+
+int millrace_get_rows(MillraceManager* manager, int id, const uint64_t* ids, size_t ids_count,
+                      float* values, size_t count, uint64_t* version) {
+  return ReadRows(manager, id, {ids, ids_count}, {values, count}, version,
+                  &ParameterManager::GetRows);
+}
+
+int millrace_collect_rows(MillraceManager* manager, int id, const uint64_t* ids, size_t ids_count,
+                          float* values, size_t count, uint64_t* version) {
+  return ReadRows(manager, id, {ids, ids_count}, {values, count}, version,
+                  &ParameterManager::CollectRows);
+}
+
+int millrace_want_rows(MillraceManager* manager, int id, const uint64_t* ids, size_t ids_count) {
+  const Result<Table*> table = FindTable(manager, id);
+  if (!table.ok()) return Return(table.status());
+  if (ids == nullptr && ids_count > 0) return Return(Wrong("a null pointer"));
+  return Return(manager->manager->WantRows(**table, {ids, ids_count}));
+}
+
+int millrace_update_rows(MillraceManager* manager, int id, const float* gradient, size_t count) {
+  const Result<Table*> table = FindTable(manager, id);
+  if (!table.ok()) return Return(table.status());
+  if (gradient == nullptr && count > 0) return Return(Wrong("a null pointer"));
+  const size_t rows = (*table)->ids().size();
+  if (Status fits = CheckCount(**table, rows, count); !fits.ok()) return Return(fits);
+  std::copy_n(gradient, count, (*table)->grad().begin());
+  return Return(manager->manager->UpdateRows(**table));
 }
 
 int millrace_put(MillraceManager* manager, int id, const float* values, size_t count) {

@@ -4,14 +4,17 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "client/node_client.h"
 #include "client/quiet.h"
+#include "client/settings.h"
 #include "client/trainer_connection.h"
 #include "job/job_registry.h"
 #include "processors/policy.h"
@@ -20,6 +23,7 @@
 #include "topics/partitioning.h"
 #include "topics/server_groups.h"
 #include "topics/slice_codec.h"
+#include "topics/table_rows.h"
 #include "topics/topics.h"
 
 namespace millrace::client {
@@ -28,78 +32,35 @@ namespace {
 // A parameter that another trainer of an eventual job is still to put is asked for so often.
 constexpr double kAskAgainS = 0.05;
 
-Code CodeOf(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kOk:
-      return Code::kOk;
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kOutOfRange:
-      return Code::kInvalidArgument;
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kAlreadyExists:
-      return Code::kFailedPrecondition;
-    case absl::StatusCode::kDeadlineExceeded:
-      return Code::kDeadlineExceeded;
-    case absl::StatusCode::kCancelled:
-      return Code::kCancelled;
-    case absl::StatusCode::kUnavailable:
-      return Code::kUnavailable;
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnauthenticated:
-      return Code::kPermissionDenied;
-    case absl::StatusCode::kDataLoss:
-      return Code::kDataLoss;
-    default:
-      return Code::kInternal;
-  }
-}
-
-Status ToPublic(const absl::Status& status) {
-  if (status.ok()) return {};
-  return {CodeOf(status.code()), std::string(status.message())};
-}
-
-JobConfig ConfigOf(const Settings& settings) {
-  JobConfig config;
-  config.set_name(settings.job);
-  config.set_epoch(settings.epoch);
-  config.set_brokers(settings.brokers);
-  config.set_workers(settings.trainers);
-  config.set_broker_timeout_s(settings.timeout_s);
-  Answers& answers = *config.mutable_answers();
-  answers.set_tls_cert(settings.answers_tls_cert);
-  answers.set_tls_key(settings.answers_tls_key);
-  answers.set_tls_ca(settings.answers_tls_ca);
-  answers.set_insecure(settings.answers_insecure);
-  for (const auto& [key, value] : settings.kafka) {
-    KafkaSetting& setting = *config.add_kafka();
-    setting.set_key(key);
-    setting.set_value(value);
-  }
-  return config;
-}
-
-absl::Status CheckSettings(const Settings& settings) {
-  if (settings.job.empty()) return absl::InvalidArgumentError("Settings.job: give its name");
-  if (settings.trainers < 1 || settings.trainers > kMostWorkers) {
-    return absl::InvalidArgumentError("Settings.trainers: give 1 to " +
-                                      std::to_string(kMostWorkers));
-  }
-  if (settings.trainer >= settings.trainers) {
-    return absl::InvalidArgumentError("Settings.trainer: " + std::to_string(settings.trainer) +
-                                      " is not one of 0 to " +
-                                      std::to_string(settings.trainers - 1));
-  }
-  if (std::isfinite(settings.timeout_s) && settings.timeout_s >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("Settings.timeout_s: give 0 or more seconds");
-}
+// Of the rows that a step reads, wants or changes: a message has much room, but not any amount.
+constexpr size_t kMostRowBytes = size_t{256} << 20;
 
 absl::Status CheckNumbers(const Param& param, std::span<const float> numbers, const char* what) {
   if (AllWithin(numbers, kLargestValue)) return absl::OkStatus();
   return absl::InvalidArgumentError("the parameter " + param.spec().name + ": a NaN, an infinity " +
                                     "or a number beyond 1e18 in its " + what);
+}
+
+absl::Status CheckGradOf(const Table& table, std::span<const float> numbers, const char* what) {
+  if (AllWithin(numbers, kLargestValue)) return absl::OkStatus();
+  return absl::InvalidArgumentError("the table " + table.spec().name +
+                                    ": a NaN, an infinity or a " + "number beyond 1e18 in its " +
+                                    what);
+}
+
+// `sum` is empty, or as long as `row`.
+void AddRow(std::span<const float> row, std::vector<float>& sum) {
+  if (sum.empty()) {
+    sum.assign(row.begin(), row.end());
+    return;
+  }
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += row[i];
+}
+
+template <typename T>
+bool IsOneOf(const std::vector<std::unique_ptr<T>>& all, const T* one) {
+  return one->id() >= 0 && static_cast<size_t>(one->id()) < all.size() &&
+         all[static_cast<size_t>(one->id())].get() == one;
 }
 
 // Whether there is so much memory, as far as the system says so beforehand.
@@ -130,13 +91,7 @@ class ParameterManager::Impl {
   }
 
   absl::StatusOr<int> Register(const ParamSpec& spec) {
-    if (connection_) {
-      return absl::FailedPreconditionError(
-          "the parameter " + spec.name +
-          ": the job has begun; register all parameters before the first Get, Step or Steps");
-    }
-    JobFeatures with = features_;
-    NamedParameter& parameter = *with.add_parameters();
+    NamedParameter parameter;
     parameter.set_name(spec.name);
     for (const int64_t extent : spec.shape) {
       parameter.add_shape(static_cast<uint64_t>(std::max<int64_t>(extent, 0)));
@@ -144,14 +99,18 @@ class ParameterManager::Impl {
     parameter.set_handler(spec.handler);
     parameter.set_learning_rate_multiplier(spec.learning_rate_multiplier);
     parameter.set_decay_multiplier(spec.decay_multiplier);
-    MILLRACE_ASSIGN_OR_RETURN(std::vector<KeyRange> keys, LayOutParameters(with));
-    if (!MayHave(2 * sizeof(float) * keys.back().size())) {
-      return absl::ResourceExhaustedError("the parameter " + spec.name +
-                                          ": there is not enough memory for it and its gradient");
-    }
-    keys_ = std::move(keys);
-    features_ = std::move(with);
-    return static_cast<int>(keys_.size()) - 1;
+    return Add(std::move(parameter));
+  }
+
+  absl::StatusOr<int> Register(const TableSpec& spec) {
+    NamedParameter table;
+    table.set_name(spec.name);
+    table.add_shape(static_cast<uint64_t>(std::max<int64_t>(spec.width, 0)));
+    table.set_handler(spec.handler);
+    table.set_learning_rate_multiplier(spec.learning_rate_multiplier);
+    table.set_decay_multiplier(spec.decay_multiplier);
+    table.mutable_table()->set_scale(spec.initial_scale);
+    return Add(std::move(table));
   }
 
   size_t size_of(int id) const { return keys_[static_cast<size_t>(id)].size(); }
@@ -183,6 +142,58 @@ class ParameterManager::Impl {
     MILLRACE_RETURN_IF_ERROR(WaitForPut(param));
     const KeyRange keys = keys_[static_cast<size_t>(param.id())];
     std::ranges::copy(steps().values().subspan(keys.begin, keys.size()), data.begin());
+    return absl::OkStatus();
+  }
+
+  // ids.size() x the table's width.
+  absl::Status GetRows(const Table& table, std::span<const uint64_t> ids,
+                       std::vector<float>& rows) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<EmbeddingId> wanted, RowsOf(table, ids));
+    do {
+      MILLRACE_RETURN_IF_ERROR(WaitForValues());
+      steps().ReadRows(wanted);
+      MILLRACE_RETURN_IF_ERROR(WaitUntil([this] { return steps().MissingRows().empty(); }));
+      // (Another process may have made steps as this trainer.)
+    } while (steps().values_at() != next_ || !steps().HasRows(wanted));
+    rows.clear();
+    for (const EmbeddingId id : wanted) {
+      const std::span<const float> row = steps().ValuesOf(id);
+      rows.insert(rows.end(), row.begin(), row.end());
+    }
+    rows_read_[table.id()] = next_;
+    return absl::OkStatus();
+  }
+
+  absl::Status WantRows(const Table& table, std::span<const uint64_t> ids) {
+    MILLRACE_RETURN_IF_ERROR(CheckHasNotLeft());
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<EmbeddingId> wanted, RowsOf(table, ids));
+    MILLRACE_RETURN_IF_ERROR(CheckFits(open_.wanted.size() + ids.size()));
+    open_.wanted.insert(wanted.begin(), wanted.end());
+    return absl::OkStatus();
+  }
+
+  absl::Status UpdateRows(const Table& table) {
+    MILLRACE_RETURN_IF_ERROR(CheckGradOf(table, table.grad(), "grad"));
+    MILLRACE_RETURN_IF_ERROR(Begin());
+    MILLRACE_RETURN_IF_ERROR(CheckHasNotLeft());
+    const auto read = rows_read_.find(table.id());
+    if (read == rows_read_.end() || (IsSequential() && read->second != next_)) {
+      return absl::FailedPreconditionError(
+          "the table " + table.spec().name +
+          ": its rows were not read for this step; call GetRows first");
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<EmbeddingId> ids, RowsOf(table, table.ids()));
+    MILLRACE_RETURN_IF_ERROR(CheckFits(open_.table_rows.size() + ids.size()));
+    std::map<EmbeddingId, std::vector<float>> sums;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      AddRow(table.grad().subspan(i * table.width(), table.width()), sums[ids[i]]);
+    }
+    for (auto& [id, sum] : sums) {
+      const auto before = open_.table_rows.find(id);
+      if (before != open_.table_rows.end()) AddRow(before->second, sum);
+      MILLRACE_RETURN_IF_ERROR(CheckGradOf(table, sum, "sum of the step's updates"));
+    }
+    for (auto& [id, sum] : sums) open_.table_rows.insert_or_assign(id, std::move(sum));
     return absl::OkStatus();
   }
 
@@ -231,9 +242,9 @@ class ParameterManager::Impl {
       open_ = {};
       return connection_->Serve();
     }
-    open_.weight = open_.part.empty() ? 0 : weight;
-    open_.rows =
-        open_.part.empty() ? 0 : static_cast<uint64_t>(std::llround(std::min(weight, 1e9)));
+    const bool is_empty = open_.part.empty() && open_.table_rows.empty();
+    open_.weight = is_empty ? 0 : weight;
+    open_.rows = is_empty ? 0 : static_cast<uint64_t>(std::llround(std::min(weight, 1e9)));
     steps().Add(next_++, std::exchange(open_, {}));
     return connection_->Serve();
   }
@@ -251,6 +262,10 @@ class ParameterManager::Impl {
     }
     MILLRACE_RETURN_IF_ERROR(Begin());
     const KeyRange keys = keys_[static_cast<size_t>(id)];
+    if (keys.size() == 0) {
+      return absl::InvalidArgumentError(
+          "a table has no such parts: a hash of their ids spreads its rows over all shards");
+    }
     const uint32_t shards = ShardsOfGroup(connection_->training());
     std::vector<ShardRange> ranges;
     for (ShardId shard = 0; shard < shards; ++shard) {
@@ -283,6 +298,53 @@ class ParameterManager::Impl {
 
  private:
   TrainerSteps& steps() { return connection_->task().steps(); }
+
+  absl::StatusOr<int> Add(NamedParameter named) {
+    const std::string name = (named.has_table() ? "the table " : "the parameter ") + named.name();
+    if (connection_) {
+      return absl::FailedPreconditionError(
+          name + ": the job has begun; register all before the first Get, Step or Steps");
+    }
+    JobFeatures with = features_;
+    *with.add_parameters() = std::move(named);
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<KeyRange> keys, LayOutParameters(with));
+    if (!MayHave(2 * sizeof(float) * keys.back().size())) {
+      return absl::ResourceExhaustedError(name +
+                                          ": there is not enough memory for it and its gradient");
+    }
+    keys_ = std::move(keys);
+    features_ = std::move(with);
+    return static_cast<int>(keys_.size()) - 1;
+  }
+
+  // The rows' ids among those of all tables, in the order of `ids`.
+  absl::StatusOr<std::vector<EmbeddingId>> RowsOf(const Table& table,
+                                                  std::span<const uint64_t> ids) const {
+    const std::vector<NamedTable> tables = TablesOf(features_);
+    const auto found =
+        std::ranges::find(tables, static_cast<uint32_t>(table.id()), &NamedTable::parameter);
+    MILLRACE_CHECK(found != tables.end());
+    const auto number = static_cast<uint32_t>(found - tables.begin());
+    MILLRACE_RETURN_IF_ERROR(CheckFits(ids.size()));
+    std::vector<EmbeddingId> rows;
+    rows.reserve(ids.size());
+    for (const uint64_t id : ids) {
+      if (id > kMostRowId) {
+        return absl::InvalidArgumentError("the table " + table.spec().name + ": the id " +
+                                          std::to_string(id) + " is not below 2^56");
+      }
+      rows.push_back(RowIn(number, id));
+    }
+    return rows;
+  }
+
+  absl::Status CheckFits(size_t rows) const {
+    const size_t row_bytes = sizeof(uint64_t) + sizeof(float) * WidestRow(TablesOf(features_));
+    if (rows <= kMostRowBytes / row_bytes) return absl::OkStatus();
+    return absl::InvalidArgumentError(std::to_string(rows) +
+                                      " rows of a step are more than go into one message: give " +
+                                      std::to_string(kMostRowBytes / row_bytes) + " at most");
+  }
   bool IsSequential() const {
     return connection_->training().training().consistency().model() ==
            Training::Consistency::SEQUENTIAL;
@@ -297,12 +359,12 @@ class ParameterManager::Impl {
     if (nodes_) return absl::OkStatus();
     nodes_ = std::make_unique<NodeClient>(
         NodeClientOptions{.master = settings_.master,
-                         .address = "trainer-" + std::to_string(settings_.trainer),
-                         .timeout_s = settings_.timeout_s,
-                         .should_stop = [this] {
-                           if (settings_.while_waiting) settings_.while_waiting();
-                           return stop_.load();
-                         }});
+                          .address = "trainer-" + std::to_string(settings_.trainer),
+                          .timeout_s = settings_.timeout_s,
+                          .should_stop = [this] {
+                            if (settings_.while_waiting) settings_.while_waiting();
+                            return stop_.load();
+                          }});
     return absl::OkStatus();
   }
 
@@ -377,6 +439,7 @@ class ParameterManager::Impl {
   Clock next_ = 0;  // of the open step
   Clock read_ = 0;  // the clock at which values were last read
   TrainerStep open_;
+  std::map<int, Clock> rows_read_;  // by table: the clock at which its rows were last read
 };
 
 ParameterManager::ParameterManager(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -394,15 +457,26 @@ Result<Param*> ParameterManager::Register(const ParamSpec& spec) {
   const absl::StatusOr<int> id = impl_->Register(spec);
   if (!id.ok()) return ToPublic(id.status());
   params_.push_back(std::unique_ptr<Param>(new Param(*id, spec, impl_->size_of(*id))));
+  tables_.push_back(nullptr);
   return params_.back().get();
 }
 
+Result<Table*> ParameterManager::RegisterTable(const TableSpec& spec) {
+  const absl::StatusOr<int> id = impl_->Register(spec);
+  if (!id.ok()) return ToPublic(id.status());
+  tables_.push_back(std::unique_ptr<Table>(new Table(*id, spec)));
+  params_.push_back(nullptr);
+  return tables_.back().get();
+}
+
 Status ParameterManager::CheckIsOwn(const Param* param) const {
-  const bool is_own = param != nullptr && param->id() >= 0 &&
-                      static_cast<size_t>(param->id()) < params_.size() &&
-                      params_[static_cast<size_t>(param->id())].get() == param;
-  if (is_own) return {};
+  if (param != nullptr && IsOneOf(params_, param)) return {};
   return {Code::kInvalidArgument, "this is no parameter of this manager"};
+}
+
+Status ParameterManager::CheckIsOwn(const Table* table) const {
+  if (table != nullptr && IsOneOf(tables_, table)) return {};
+  return {Code::kInvalidArgument, "this is no table of this manager"};
 }
 
 Status ParameterManager::Put(const Param& param) {
@@ -422,6 +496,36 @@ Status ParameterManager::Update(const Param& param) {
   return ToPublic(impl_->Update(param));
 }
 
+Status ParameterManager::GetRows(Table* table, std::span<const uint64_t> ids) {
+  if (Status own = CheckIsOwn(table); !own.ok()) return own;
+  const std::vector<uint64_t> asked(ids.begin(), ids.end());  // (they may be table->ids())
+  std::vector<float> rows;
+  if (const absl::Status read = impl_->GetRows(*table, asked, rows); !read.ok()) {
+    return ToPublic(read);
+  }
+  if (rows.size() != table->memory_->rows.size()) {
+    table->memory_ = std::make_shared<Table::Memory>();
+    table->memory_->grad.resize(rows.size());
+    table->memory_->rows = std::move(rows);
+  } else {
+    std::ranges::copy(rows, table->memory_->rows.begin());
+    std::ranges::fill(table->memory_->grad, 0.0f);
+  }
+  table->ids_ = asked;
+  table->version_ = impl_->steps_read();
+  return {};
+}
+
+Status ParameterManager::WantRows(const Table& table, std::span<const uint64_t> ids) {
+  if (Status own = CheckIsOwn(&table); !own.ok()) return own;
+  return ToPublic(impl_->WantRows(table, ids));
+}
+
+Status ParameterManager::UpdateRows(const Table& table) {
+  if (Status own = CheckIsOwn(&table); !own.ok()) return own;
+  return ToPublic(impl_->UpdateRows(table));
+}
+
 Result<uint64_t> ParameterManager::Step(double weight) {
   if (const absl::Status sent = impl_->Step(weight); !sent.ok()) return ToPublic(sent);
   return Steps();
@@ -431,6 +535,12 @@ Status ParameterManager::Collect(Param* param) {
   if (Status own = CheckIsOwn(param); !own.ok()) return own;
   if (const absl::Status collected = impl_->Collect(); !collected.ok()) return ToPublic(collected);
   return Get(param);
+}
+
+Status ParameterManager::CollectRows(Table* table, std::span<const uint64_t> ids) {
+  if (Status own = CheckIsOwn(table); !own.ok()) return own;
+  if (const absl::Status collected = impl_->Collect(); !collected.ok()) return ToPublic(collected);
+  return GetRows(table, ids);
 }
 
 Result<uint64_t> ParameterManager::Steps() {

@@ -12,6 +12,10 @@ In a job with --admit-after N a row with fewer than N updates is not admitted ye
 counted, and its values are zeros here. A server answers a request for it with its initial values, a
 function of the job's seed and the id, as for an id that is not in the files. Do not predict with the
 zeros: use `ids[admitted], rows[admitted]`.
+
+Of trainers of one's own (--model external) all tables are in the same files. `table, id = tables(ids)`
+says of each row which of the job's tables it is of, counted from 0, and the id that the trainer has
+given; all rows are as wide as the widest table's, with zeros behind what a table has.
 """
 
 import json
@@ -59,6 +63,11 @@ def load(folder):
         rows = caught_up(manifest, rows, of_rows("slots"), numpy.concatenate(missed))
     admit_after = manifest["training"].get("embedding", {}).get("admit_after", 1)
     return weights, ids, rows, updates >= admit_after
+
+
+def tables(ids):
+    """Of rows of trainers' tables: the number of each row's table, and its id in that."""
+    return (ids >> numpy.uint64(56)).astype(int), ids & numpy.uint64(2**56 - 1)
 
 
 def main():

@@ -8,6 +8,15 @@
 
 namespace millrace {
 
+std::vector<NamedTable> TablesOf(const std::vector<ServedParameter>& parameters) {
+  std::vector<NamedTable> tables;
+  for (uint32_t number = 0; number < parameters.size(); ++number) {
+    const size_t width = parameters[number].row_width;
+    if (width > 0) tables.push_back({.parameter = number, .width = width});
+  }
+  return tables;
+}
+
 GradientShape GradientShapeFrom(const ServerOptions& options) {
   std::vector<KeyRange> parameters;
   for (const ServedParameter& parameter : options.parameters) {
@@ -25,6 +34,7 @@ GradientShape GradientShapeFrom(const ServerOptions& options) {
           .numeric_columns = options.numeric_columns,
           .row_width = options.embeddings ? options.embeddings->width() : 0,
           .parameters = std::move(parameters),
+          .tables = TablesOf(options.parameters),
           .values = options.values,
           .pipeline = options.pipeline,
           .neighbor = options.neighbor ? std::optional(options.neighbor->peer.group) : std::nullopt,

@@ -35,10 +35,12 @@ enum class UpdateKind {
   kAverageChanges,  // weight changes: their mean
 };
 
-// A named parameter of the model EXTERNAL.
+// A named parameter of the model EXTERNAL, or a table.
 struct ServedParameter {
-  KeyRange keys;  // of the job
+  KeyRange keys;  // of the job; of a table none
   std::shared_ptr<const ParameterHandler> handler;
+  size_t row_width = 0;  // of a table
+  float row_scale = 0;   // limit of its initial values
 };
 
 // Another group of servers, and the job in its messages (HashOfGroup).
@@ -109,6 +111,9 @@ struct ServerOptions {
   // Whether embedding rows miss something by steps that do not name them (RowTime::shrinkage).
   bool rows_miss_steps() const { return row_l2 > 0 || forgets.has_value(); }
 };
+
+// By their numbers among the tables.
+std::vector<NamedTable> TablesOf(const std::vector<ServedParameter>& parameters);
 
 GradientShape GradientShapeFrom(const ServerOptions& options);
 

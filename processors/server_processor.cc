@@ -389,16 +389,18 @@ Status ServerProcessor::TryFinishRound(ServerOutput& output) {
 }
 
 Status ServerProcessor::Step(Updates updates, size_t average_over) {
+  PreviousRound* const previous = options_.keeps_previous_round() ? &previous_ : nullptr;
   if (model_.parameters() != nullptr) {
     // (Of a sequential job that is the clock of the round.)
-    const ShardParameters::Outcome step = model_.StepParameters(updates, clocks_.Furthest(), sync_);
+    MILLRACE_ASSIGN_OR_RETURN(
+        const ShardParameters::Outcome step,
+        model_.StepParameters(updates, clocks_.Furthest(), step_ms_, previous, sync_));
     counters_.set_parts_before_put(counters_.parts_before_put() + step.parts_before_put);
     counters_.set_handler_errors(counters_.handler_errors() + step.handler_errors);
     counters_.set_numbers_refused(counters_.numbers_refused() + step.numbers_refused);
     if (!step.is_finite) CountNonFiniteUpdate();
     return absl::OkStatus();
   }
-  PreviousRound* const previous = options_.keeps_previous_round() ? &previous_ : nullptr;
   MILLRACE_ASSIGN_OR_RETURN(const bool is_finite,
                             model_.Step(updates, average_over, step_ms_, previous));
   if (!is_finite) CountNonFiniteUpdate();
@@ -587,6 +589,7 @@ Status ServerProcessor::ReadEmbeddings(std::span<const EmbeddingId> ids, bool pr
   MILLRACE_RETURN_IF_ERROR(
       embeddings()->Read(ids, previous_round ? previous_.row_time() : row_time(), values));
   if (previous_round) previous_.RestoreRows(ids, width, values);
+  TrimRows(decoder_.shape().tables, block);
   return absl::OkStatus();
 }
 

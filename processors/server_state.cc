@@ -172,6 +172,9 @@ Status ServerProcessor::CheckMember(const ShardState::Member& member) const {
     if (!wanted.id().empty() && !options_.embeddings)
       return BadState(name + " requests embedding rows, which this job does not have");
     MILLRACE_RETURN_IF_ERROR(CheckIds(wanted.id(), options_.shard, options_.shards));
+    if (!options_.parameters.empty()) {
+      MILLRACE_RETURN_IF_ERROR(CheckTables(wanted.id(), decoder_.shape().tables));
+    }
   }
   if (!member.pending().empty() && member.left())
     return BadState(name + " has left, but an update of it is held");

@@ -36,6 +36,10 @@ BlockShape BlockShapeOf(const ServerOptions& options) {
 
 EmbeddingTableOptions TableOptionsOf(const ServerOptions& options) {
   EmbeddingTableOptions table = *options.embeddings;
+  if (!options.parameters.empty()) {
+    table.slot_floats = ShardTables::SlotFloats(options);
+    return table;
+  }
   const ParameterParts parts{options.row_linear_end, options.row_linear_end};
   const std::shared_ptr<const Optimizer> optimizer = Optimizer::Create(options.optimizer);
   table.slot_floats = optimizer->slot_floats(table.width(), parts);
@@ -101,10 +105,16 @@ StatusOr<bool> ShardModel::Step(Updates updates, size_t average_over, int64_t no
   return true;
 }
 
-ShardParameters::Outcome ShardModel::StepParameters(Updates updates, Clock clock,
-                                                    const GroupSync& sync) {
+StatusOr<ShardParameters::Outcome> ShardModel::StepParameters(Updates updates, Clock clock,
+                                                              int64_t now_ms,
+                                                              PreviousRound* previous,
+                                                              const GroupSync& sync) {
   MILLRACE_CHECK(parameters_ != nullptr);
-  const ShardParameters::Outcome outcome = parameters_->Step(updates, clock, shard_, sync);
+  MILLRACE_ASSIGN_OR_RETURN(
+      const ShardParameters::Outcome outcome,
+      parameters_->Step(updates, clock, shard_,
+                        {.rows = embeddings_.get(), .now = {now_ms, 0}, .previous = previous},
+                        sync));
   if (outcome.has_changed) {
     ++steps_;
     shard_.MarkAllUpdated();

@@ -56,9 +56,10 @@ class ShardModel {
   // changed. Updates without rows make no step. Errors: the store's.
   StatusOr<bool> Step(Updates updates, size_t average_over, int64_t now_ms,
                       PreviousRound* previous);
-  // The same of named parameters, by updates of `clock`. Puts count, whatever else is not finite.
-  // REQUIRES parameters().
-  ShardParameters::Outcome StepParameters(Updates updates, Clock clock, const GroupSync& sync);
+  // The same of named parameters and tables, by updates of `clock`. Puts count, whatever else is
+  // not finite. REQUIRES parameters().
+  StatusOr<ShardParameters::Outcome> StepParameters(Updates updates, Clock clock, int64_t now_ms,
+                                                    PreviousRound* previous, const GroupSync& sync);
   // REQUIRES options.forgets.
   void Forget();
   // Sets the weights. REQUIRES a dense slice of the shard's range.

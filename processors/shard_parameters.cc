@@ -12,7 +12,10 @@
 namespace millrace {
 
 ShardParameters::ShardParameters(const ServerOptions& options)
-    : range_(options.range), is_grouped_(options.groups > 1), sum_(options.range.size()) {
+    : range_(options.range),
+      is_grouped_(options.groups > 1),
+      tables_(options),
+      sum_(options.range.size()) {
   for (const ServedParameter& parameter : options.parameters) {
     parameters_.push_back(
         {.part = PartOf(parameter.keys, options.range), .handler = parameter.handler});
@@ -28,9 +31,9 @@ size_t ShardParameters::SlotCount(const ServerOptions& options) {
   return most;
 }
 
-ShardParameters::Outcome ShardParameters::Step(std::span<const Gradient::Update* const> updates,
-                                               Clock clock, ParameterShard& shard,
-                                               const GroupSync& sync) {
+StatusOr<ShardParameters::Outcome> ShardParameters::Step(
+    std::span<const Gradient::Update* const> updates, Clock clock, ParameterShard& shard,
+    const Rows& rows, const GroupSync& sync) {
   Outcome outcome;
   for (const Gradient::Update* update : updates) {
     for (const ParameterPart& put : update->put()) {
@@ -42,7 +45,8 @@ ShardParameters::Outcome ShardParameters::Step(std::span<const Gradient::Update*
     }
   }
   outcome.parts_before_put = Combine(updates);
-  outcome.is_finite = SumsAreFinite();
+  const bool rows_are_finite = tables_.Combine(updates);
+  outcome.is_finite = SumsAreFinite() && rows_are_finite;
   if (!outcome.is_finite) return outcome;
   for (Parameter& parameter : parameters_) {
     if (!parameter.is_named) continue;
@@ -53,6 +57,10 @@ ShardParameters::Outcome ShardParameters::Step(std::span<const Gradient::Update*
     ++parameter.updates;
     outcome.has_changed = true;
   }
+  if (!tables_.is_named()) return outcome;
+  MILLRACE_CHECK(rows.rows != nullptr);
+  MILLRACE_RETURN_IF_ERROR(tables_.Step(*rows.rows, rows.now, rows.previous));
+  outcome.has_changed = true;
   return outcome;
 }
 
@@ -220,6 +228,8 @@ void ShardParameters::Save(ShardState& state) const {
     saved.set_values_from(*parameters_[number].values_from);
     saved.set_updates(parameters_[number].updates);
   }
+  tables_.Save(state);
+  std::ranges::sort(*state.mutable_parameters(), {}, &ParameterProgress::parameter);
 }
 
 Status ShardParameters::Load(const ShardState& state) {
@@ -227,15 +237,22 @@ Status ShardParameters::Load(const ShardState& state) {
     parameter.values_from.reset();
     parameter.updates = 0;
   }
+  tables_.Clear();
   int64_t last = -1;
   for (const ParameterProgress& saved : state.parameters()) {
     const uint32_t number = saved.parameter();
-    if (number <= last || number >= parameters_.size() || parameters_[number].part.size() == 0 ||
-        saved.values_from() > kMostClock + 1 || saved.updates() > state.steps()) {
+    const bool is_table = tables_.IsTable(number);
+    const bool is_known = number < parameters_.size() && parameters_[number].part.size() > 0;
+    if (number <= last || !(is_known || is_table) || saved.values_from() > kMostClock + 1 ||
+        (is_table && saved.values_from() > 0) || saved.updates() > state.steps()) {
       return absl::InvalidArgumentError("its parameter " + std::to_string(number) +
                                         " is not one of this shard, or has impossible numbers");
     }
     last = number;
+    if (is_table) {
+      tables_.set_updates(number, saved.updates());
+      continue;
+    }
     parameters_[number].values_from = Clock(saved.values_from());
     parameters_[number].updates = saved.updates();
   }

@@ -1,4 +1,4 @@
-// The named parameters that a shard has a part of: the model EXTERNAL.
+// The named parameters that a shard has a part of, and tables: the model EXTERNAL.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,10 @@
 #include "base/types.h"
 #include "messages/records.pb.h"
 #include "processors/group_sync.h"
+#include "processors/previous_round.h"
 #include "processors/server_options.h"
+#include "processors/shard_tables.h"
+#include "stores/embedding_table.h"
 #include "stores/parameter_shard.h"
 
 namespace millrace {
@@ -38,11 +41,16 @@ class ShardParameters {
     uint64_t numbers_refused = 0;
   };
   // Takes the updates of a round (or the only one), at `clock`, in their order: first what they
-  // put, where nobody has put it before, then one step of each parameter that any of them names.
-  // In a job of several groups of servers others may have changed what has no values here: their
-  // changes are added to the first values.
-  Outcome Step(std::span<const Gradient::Update* const> updates, Clock clock, ParameterShard& shard,
-               const GroupSync& sync);
+  // put, where nobody has put it before, then one step of each parameter, and each row of a table,
+  // that any of them names. In a job of several groups of servers others may have changed what has
+  // no values here: their changes are added to the first values. Errors: the store's.
+  struct Rows {
+    EmbeddingTable* rows = nullptr;  // null: there are no tables
+    RowTime now;
+    PreviousRound* previous = nullptr;  // gets the rows before the step, if not null
+  };
+  StatusOr<Outcome> Step(std::span<const Gradient::Update* const> updates, Clock clock,
+                         ParameterShard& shard, const Rows& rows, const GroupSync& sync);
 
   // Whether the handler of a parameter that has values wants its group to exchange now.
   bool SyncNow(uint64_t updates_since) const;
@@ -90,7 +98,8 @@ class ShardParameters {
   const KeyRange range_;
   const bool is_grouped_;              // in a job of several groups of servers
   bool has_foreign_ = false;           // handlers
-  std::vector<Parameter> parameters_;  // of the job, by their numbers
+  std::vector<Parameter> parameters_;  // of the job, by their numbers; of tables they have no part
+  ShardTables tables_;
   // Scratch of Step.
   std::vector<float> sum_;  // by key
   std::vector<std::span<float>> slots_;

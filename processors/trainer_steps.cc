@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "topics/parameter_layout.h"
+#include "topics/partitioning.h"
 
 namespace millrace {
 namespace {
@@ -27,8 +28,9 @@ void CutParts(const std::map<uint32_t, std::vector<float>>& values,
 
 }  // namespace
 
-TrainerSteps::TrainerSteps(std::vector<KeyRange> keys, const std::vector<KeyRange>& shards)
-    : keys_(std::move(keys)), owners_(keys_.size()) {
+TrainerSteps::TrainerSteps(std::vector<KeyRange> keys, std::vector<NamedTable> tables,
+                           const std::vector<KeyRange>& shards)
+    : keys_(std::move(keys)), tables_(std::move(tables)), shards_(shards), owners_(keys_.size()) {
   for (size_t number = 0; number < keys_.size(); ++number) {
     owners_[number] = static_cast<size_t>(std::ranges::count_if(
         shards, [&](KeyRange shard) { return PartOf(keys_[number], shard).size() > 0; }));
@@ -44,6 +46,8 @@ void TrainerSteps::Add(Clock clock, TrainerStep step) {
 void TrainerSteps::TakeValues(Clock clock, std::span<const float> values,
                               const std::vector<std::span<const uint32_t>>& put) {
   values_at_ = clock;
+  rows_.clear();
+  missing_.clear();
   values_.assign(values.begin(), values.end());
   std::vector<size_t> owners(keys_.size());
   for (const std::span<const uint32_t> of_shard : put) {
@@ -57,9 +61,52 @@ void TrainerSteps::TakeValues(Clock clock, std::span<const float> values,
   }
 }
 
-void TrainerSteps::Cut(const TrainerStep& step, KeyRange shard, Gradient::Update& update) const {
-  CutParts(step.put, keys_, shard, *update.mutable_put());
-  CutParts(step.part, keys_, shard, *update.mutable_part());
+void TrainerSteps::ReadRows(std::span<const EmbeddingId> ids) {
+  MILLRACE_CHECK(values_at_.has_value());
+  for (const EmbeddingId id : ids) {
+    MILLRACE_CHECK(TableOf(id) < tables_.size());
+    if (!rows_.contains(id)) missing_.insert(id);
+  }
+}
+
+bool TrainerSteps::HasRows(std::span<const EmbeddingId> ids) const {
+  return std::ranges::all_of(ids, [this](EmbeddingId id) { return rows_.contains(id); });
+}
+
+void TrainerSteps::TakeRows(std::span<const float> values, size_t width) {
+  MILLRACE_CHECK(values.size() == missing_.size() * width);
+  const float* row = values.data();
+  for (const EmbeddingId id : missing_) {
+    rows_.emplace(id, std::vector<float>(row, row + tables_[TableOf(id)].width));
+    row += width;
+  }
+  missing_.clear();
+}
+
+void TrainerSteps::Cut(const TrainerStep& step, ShardId shard, Gradient::Update& update) const {
+  CutParts(step.put, keys_, shards_[shard], *update.mutable_put());
+  CutParts(step.part, keys_, shards_[shard], *update.mutable_part());
+  CutRows(step, shard, update);
+}
+
+void TrainerSteps::CutRows(const TrainerStep& step, ShardId shard, Gradient::Update& update) const {
+  const auto shards = static_cast<uint32_t>(shards_.size());
+  update.clear_table();
+  update.clear_embeddings();
+  update.clear_wanted();
+  for (const auto& [id, sums] : step.table_rows) {
+    const NamedTable& table = tables_.at(TableOf(id));
+    MILLRACE_CHECK(sums.size() == table.width);
+    const bool is_new =
+        update.table().empty() || *update.table().rbegin() != table.parameter;  // (they ascend)
+    if (is_new) update.add_table(table.parameter);
+    if (ShardOfEmbedding(id, shards) != shard) continue;
+    update.mutable_embeddings()->add_id(id);
+    update.mutable_embeddings()->mutable_value()->Add(sums.begin(), sums.end());
+  }
+  for (const EmbeddingId id : step.wanted) {
+    if (ShardOfEmbedding(id, shards) == shard) update.add_wanted(id);
+  }
 }
 
 void TrainerSteps::Add(RowNumber /*number*/, int64_t /*timestamp_ms*/, Row* /*row*/) {

@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/types.h"
 #include "processors/batch_source.h"
+#include "topics/table_rows.h"
 
 namespace millrace {
 
@@ -16,16 +19,20 @@ namespace millrace {
 struct TrainerStep {
   std::map<uint32_t, std::vector<float>> put{};
   std::map<uint32_t, std::vector<float>> part{};
-  double weight = 0;  // > 0 if there are parts
-  uint64_t rows = 0;  // for the display
+  std::map<EmbeddingId, std::vector<float>> table_rows{};  // each as wide as its table
+  std::set<EmbeddingId> wanted{};  // the rows that the answer to the step is to bring
+  double weight = 0;               // > 0 if there are parts or rows
+  uint64_t rows = 0;               // for the display
 };
 
 // Keeps each step until every shard has taken it, and the values that the next one is made of. Not
 // thread-safe.
 class TrainerSteps final : public BatchSource {
  public:
-  // `keys`: of each parameter; `shards`: what each of the job's shards has.
-  TrainerSteps(std::vector<KeyRange> keys, const std::vector<KeyRange>& shards);
+  // `keys`: of each parameter; `tables`: those of them that are tables; `shards`: what each of the
+  // job's shards has.
+  TrainerSteps(std::vector<KeyRange> keys, std::vector<NamedTable> tables,
+               const std::vector<KeyRange>& shards);
 
   // ---- the trainer's side ----
 
@@ -35,15 +42,34 @@ class TrainerSteps final : public BatchSource {
   // After the last step no other will come.
   void Leave() { leaves_ = true; }
   size_t pending() const { return steps_.size(); }
-  // Asks for the values once more.
-  void WantValues() { values_at_.reset(); }
+  // Asks for the values once more, and for rows that were read.
+  void WantValues() {
+    values_at_.reset();
+    rows_.clear();
+    wants_new_rows_ = true;
+  }
   // The clock of the step that is to be made of values(), once they are there.
   std::optional<Clock> values_at() const { return values_at_; }
   std::span<const float> values() const { return values_; }
   // The parameters that have values, ascending.
   const std::vector<uint32_t>& has_values() const { return has_values_; }
 
+  // The step that is to be made of values() reads these rows, too; REQUIRES values_at(), and rows
+  // of `tables`.
+  void ReadRows(std::span<const EmbeddingId> ids);
+  // Whether these rows were read and are there, of the clock values_at().
+  bool HasRows(std::span<const EmbeddingId> ids) const;
+  // The values of such a row, as wide as its table.
+  std::span<const float> ValuesOf(EmbeddingId id) const { return rows_.at(id); }
+
   // ---- the worker's side ----
+
+  // The rows that the step of this clock is still to read.
+  const std::set<EmbeddingId>& MissingRows() const { return missing_; }
+  // `values`: of all of MissingRows(), in their order, each `width` floats.
+  void TakeRows(std::span<const float> values, size_t width);
+  // Whether rows that came with earlier answers will not do. Says it once.
+  bool WantsNewRows() { return std::exchange(wants_new_rows_, false); }
 
   bool WantsValues(Clock clock) const { return !steps_.contains(clock) && values_at_ != clock; }
   // `put`: of each shard's answer, the parameters of which it has values; a parameter has some when
@@ -51,8 +77,8 @@ class TrainerSteps final : public BatchSource {
   void TakeValues(Clock clock, std::span<const float> values,
                   const std::vector<std::span<const uint32_t>>& put);
   const TrainerStep& Of(Clock clock) const { return steps_.at(clock); }
-  // The shard's part of the step: `put` and `part` of the update.
-  void Cut(const TrainerStep& step, KeyRange shard, Gradient::Update& update) const;
+  // The shard's part of the step: `put`, `part`, `table`, `embeddings` and `wanted` of the update.
+  void Cut(const TrainerStep& step, ShardId shard, Gradient::Update& update) const;
 
   void Add(RowNumber number, int64_t timestamp_ms, Row* row) override;
   void End(RowNumber row_count) override;
@@ -64,7 +90,11 @@ class TrainerSteps final : public BatchSource {
   SourceBegin NeededFrom(const Progress& /*progress*/) const override { return {}; }
 
  private:
+  void CutRows(const TrainerStep& step, ShardId shard, Gradient::Update& update) const;
+
   std::vector<KeyRange> keys_;
+  std::vector<NamedTable> tables_;
+  std::vector<KeyRange> shards_;
   std::vector<size_t> owners_;  // of each parameter: shards that have a part of it
   std::map<Clock, TrainerStep> steps_;
   Clock forgotten_ = 0;  // steps of earlier clocks are needed no more
@@ -72,6 +102,10 @@ class TrainerSteps final : public BatchSource {
   std::optional<Clock> values_at_;
   std::vector<float> values_;
   std::vector<uint32_t> has_values_;
+  // Of the clock values_at_.
+  std::map<EmbeddingId, std::vector<float>> rows_;
+  std::set<EmbeddingId> missing_;
+  bool wants_new_rows_ = false;
 };
 
 }  // namespace millrace

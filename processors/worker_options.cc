@@ -11,6 +11,7 @@ WeightsShape WeightsShapeFrom(const WorkerOptions& options, const Model& model) 
           .classes = options.classes,
           .numeric_columns = options.numeric_columns,
           .row_width = model.row_width(),
+          .tables = options.tables,
           .pipeline = options.pipeline};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/types.h"
 #include "messages/training.pb.h"
@@ -27,6 +28,7 @@ struct WorkerOptions {
   bool balances_classes = false;  // rows are weighed by ClassBalance
   size_t numeric_columns = 0;
   Training training;
+  std::vector<NamedTable> tables{};         // model EXTERNAL
   size_t pipeline = 1;                      // updates that it may have in flight (PipelineOf)
   bool dead_letter_reasons_only = false;    // see MakeDeadLetter
   bool evaluate_batches = false;            // fill WorkerOutput::evaluations

@@ -1,5 +1,6 @@
 // What a worker does with the steps of a trainer of one's own, in place of batches of rows.
 
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "processors/update_figures.h"
 #include "processors/worker_training_processor.h"
 #include "topics/message_codec.h"
+#include "topics/partitioning.h"
 
 namespace millrace {
 
@@ -27,6 +29,24 @@ void WorkerTrainingProcessor::OfferValues() {
   steps_->TakeValues(next_.clock, weights_, put);
 }
 
+void WorkerTrainingProcessor::OfferRows(WorkerOutput& output) {
+  if (steps_ == nullptr || steps_->MissingRows().empty()) return;
+  if (steps_->values_at() != next_.clock) return;  // they are of a step that is over
+  if (options_.pipeline > 1 && steps_->WantsNewRows()) {
+    for (Part& part : parts_) part.rows.Clear();
+  }
+  const std::set<EmbeddingId>& missing = steps_->MissingRows();
+  std::vector<std::vector<EmbeddingId>> needed =
+      SplitByShard(std::vector<EmbeddingId>(missing.begin(), missing.end()), options_.shards);
+  if (needed != needed_) {
+    needed_ = std::move(needed);
+    for (Part& part : parts_) part.asked_for_embeddings.reset();
+  }
+  if (!HasEmbeddings(output)) return;
+  AssembleEmbeddings();
+  steps_->TakeRows(rows_.values, model_.row_width());
+}
+
 void WorkerTrainingProcessor::SendStep(WorkerOutput& output) {
   const TrainerStep& step = steps_->Of(next_.clock);
   Gradient message = NewMessage();
@@ -42,7 +62,7 @@ void WorkerTrainingProcessor::SendStep(WorkerOutput& output) {
       message.number(),
       [&](ShardId shard) {
         update.set_new_rows(shard == 0 ? step.rows : 0);
-        steps_->Cut(step, RangeOf(shard), update);
+        steps_->Cut(step, shard, update);
         return SerializeMessage(message, options_.most_message_bytes);
       },
       output);

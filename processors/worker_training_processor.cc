@@ -168,6 +168,7 @@ StatusOr<bool> WorkerTrainingProcessor::TrainNext(WorkerOutput& output) {
   owed_ = in_flight_.empty();
   source_.Forget(progress_);
   OfferValues();
+  OfferRows(output);
   const StatusOr<BatchState> next = source_.Next(next_, batch_);
   if (absl::IsOutOfRange(next.status())) {
     MILLRACE_RETURN_IF_ERROR(OnMissingRows(next.status()));
@@ -182,7 +183,7 @@ StatusOr<bool> WorkerTrainingProcessor::TrainNext(WorkerOutput& output) {
     LeaveAll(false, output);
     return false;
   }
-  if (model_.row_width() > 0) {
+  if (steps_ == nullptr && model_.row_width() > 0) {
     needed_ = IdsOf(RowsView(batch_.rows));
     if (!HasEmbeddings(output)) return false;
   }

@@ -171,6 +171,8 @@ class WorkerTrainingProcessor {
   void LeaveAll(bool again, WorkerOutput& output);
   // Gives the values of next_ to the trainer, who makes its step of them.
   void OfferValues();
+  // The same of the rows that the step is to read; requests those that have not come.
+  void OfferRows(WorkerOutput& output);
   // The update of next_, with its step.
   void SendStep(WorkerOutput& output);
   // The update of next_, with batch_.

@@ -11,7 +11,10 @@
 namespace millrace {
 
 void DrawInitialRow(const EmbeddingTableOptions& options, EmbeddingId id, std::span<float> values) {
-  DrawInitialValues(options.seed, options.table, id, options.initial_limit, values);
+  const std::vector<float>& limit = options.limits_by_prefix.empty()
+                                        ? options.initial_limit
+                                        : options.limits_by_prefix.at(id >> 56);
+  DrawInitialValues(options.seed, options.table, id, limit, values);
 }
 
 EmbeddingTable::EmbeddingTable(const EmbeddingTableOptions& options, const OrderedByteMap* store)

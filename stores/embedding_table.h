@@ -33,6 +33,8 @@ struct EmbeddingTableOptions {
   uint64_t seed = 0;
   // A limit for each value of a row: initial values are drawn uniformly from [-limit, limit].
   std::vector<float> initial_limit = {0};
+  // Unless empty: the same of the ids with these upper 8 bits, which are as long.
+  std::vector<std::vector<float>> limits_by_prefix = {};
   size_t slot_floats = 0;  // of optimizer state of a row, initially zero
   // Rows in memory take at most so many bytes,
   size_t cache_bytes = size_t{64} << 20;
@@ -54,7 +56,8 @@ struct EmbeddingTableOptions {
   size_t width() const { return initial_limit.size(); }
 };
 
-// The values of a row before its first step, width() of them.
+// The values of a row before its first step, width() of them. REQUIRES an id whose upper 8 bits are
+// below limits_by_prefix.size(), if there are such.
 void DrawInitialRow(const EmbeddingTableOptions& options, EmbeddingId id, std::span<float> values);
 
 // A row is created by its first update, with initial values that are a pure function of (seed,

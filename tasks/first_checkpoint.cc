@@ -128,16 +128,19 @@ std::vector<ParameterProgress> FirstCheckpoint::StartProgress() const {
   const auto shards = static_cast<uint32_t>(states_.size());
   std::vector<ParameterProgress> progress;
   for (uint32_t number = 0; number < parameters.size(); ++number) {
+    const bool is_table = parameters[number].row_width > 0;  // of which any shard has rows
     bool has_values = true;
     uint64_t updates = 0;  // a shard that has taken a put later has counted fewer
     for (const auto& [shard, added] : states_) {
       const KeyRange range = RangeOfShard(shard, shards, parameters.back().keys.end);
-      if (PartOf(parameters[number].keys, range).size() == 0) continue;
+      if (!is_table && PartOf(parameters[number].keys, range).size() == 0) continue;
       const auto found = added.updates.find(number);
-      has_values = has_values && found != added.updates.end();
-      if (has_values) updates = std::max(updates, found->second);
+      has_values = has_values && (is_table || found != added.updates.end());
+      if (found != added.updates.end()) updates = std::max(updates, found->second);
     }
-    if (!has_values || PartOf(parameters[number].keys, options_.range).size() == 0) continue;
+    const bool is_here =
+        is_table ? updates > 0 : PartOf(parameters[number].keys, options_.range).size() > 0;
+    if (!has_values || !is_here) continue;
     ParameterProgress& begins = progress.emplace_back();
     begins.set_parameter(number);
     begins.set_updates(updates);

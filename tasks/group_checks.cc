@@ -21,9 +21,8 @@ Status CannotExchange(const std::string& what) {
 Status CheckTrainsInGroups(const Training& training) {
   if (training.optimizer().kind() == Training::Optimizer::FTRL) {
     return CannotExchange(
-        "the weights of --optimizer ftrl follow from its own sums, so that what is added to them "
-        "is "
-        "lost: give another optimizer");
+        "the weights of --optimizer ftrl follow from its own sums, so that what is added to "
+        "them is lost: give another optimizer");
   }
   if (training.on_drift() == Training::FORGET) {
     return CannotExchange(
@@ -39,6 +38,10 @@ Status CheckTrainsInGroups(const Training& training) {
 Status CheckModelInGroups(const JobFeatures& features, const Training& training) {
   MILLRACE_RETURN_IF_ERROR(CheckTrainsInGroups(training));
   for (const NamedParameter& parameter : features.parameters()) {
+    if (parameter.has_table()) {
+      return CannotExchange(absl::StrCat("they do not exchange the rows of the table ",
+                                         parameter.name(), ": make it a parameter"));
+    }
     if (parameter.handler() == "ftrl") {
       return CannotExchange(absl::StrCat("the values of the parameter ", parameter.name(),
                                          " follow from the sums of its handler ftrl, so that what "

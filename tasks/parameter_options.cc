@@ -18,9 +18,12 @@ Status CheckHandler(const NamedParameter& parameter, const Training& training) {
       (parameter.handler().empty() && optimizer.kind() == Training::Optimizer::FTRL);
   if (!is_ftrl) return absl::OkStatus();
   const auto wrong = [&parameter](const std::string& what) {
-    return absl::InvalidArgumentError("the parameter " + parameter.name() + ": the handler ftrl " +
-                                      what);
+    return absl::InvalidArgumentError((parameter.has_table() ? "the table " : "the parameter ") +
+                                      parameter.name() + ": the handler ftrl " + what);
   };
+  if (parameter.table().scale() > 0) {
+    return wrong("makes values of its sums, which begin at zero: give its rows the scale 0");
+  }
   if (optimizer.decay() > 0) return wrong("does not go together with --decay: leave it out");
   const double rate = optimizer.learning_rate() * parameter.learning_rate_multiplier();
   if (rate >= 1e-6 && rate <= 1e6) return absl::OkStatus();
@@ -116,7 +119,10 @@ std::vector<ServedParameter> ServedParametersOf(const JobFeatures& features,
         .l2 = training.l2(),
         .learning_rate_multiplier = parameter.learning_rate_multiplier(),
         .decay_multiplier = parameter.decay_multiplier()};
-    served.push_back({(*keys)[i], MakeParameterHandler(parameter.handler(), settings)});
+    served.push_back({.keys = (*keys)[i],
+                      .handler = MakeParameterHandler(parameter.handler(), settings),
+                      .row_width = parameter.has_table() ? size_t{parameter.shape(0)} : 0,
+                      .row_scale = static_cast<float>(parameter.table().scale())});
     MILLRACE_CHECK(served.back().handler != nullptr);
   }
   return served;

@@ -86,6 +86,16 @@ EmbeddingTableOptions ToEmbeddingTableOptions(const Training::Embedding& embeddi
   return options;
 }
 
+// Each table of a trainer of one's own has a scale of its own.
+void SetLimitsOfTables(const std::vector<ServedParameter>& parameters,
+                       EmbeddingTableOptions& options) {
+  for (const ServedParameter& parameter : parameters) {
+    if (parameter.row_width == 0) continue;
+    std::vector<float>& limit = options.limits_by_prefix.emplace_back(options.width());
+    std::fill_n(limit.begin(), parameter.row_width, parameter.row_scale);
+  }
+}
+
 // Whether a step's penalty leaves a weight most of its size: then what is missed can be caught up.
 bool ShrinksGently(const Training& training) {
   return training.optimizer().kind() == Training::Optimizer::FTRL ||
@@ -405,7 +415,8 @@ Status CheckModel(const JobFeatures& features, const Training& training) {
 std::unique_ptr<Model> MakeModel(const JobFeatures& features, const Training& training) {
   MILLRACE_CHECK(CheckModel(features, training).ok());
   if (IsExternal(training)) {
-    return std::make_unique<ExternalModel>(LayOutParameters(features)->back().end);
+    return std::make_unique<ExternalModel>(LayOutParameters(features)->back().end,
+                                           WidestRow(TablesOf(features)));
   }
   const RowShape shape = RowShapeFrom(features);
   std::vector<float> class_weights = *ClassWeightsOf(features.spec(), training);
@@ -494,6 +505,7 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
     if (are_weights) options.row_l2 = options.l2;
     // The weights of a linear model begin at zero.
     std::fill_n(options.embeddings->initial_limit.begin(), options.row_linear_end, 0.0f);
+    SetLimitsOfTables(options.parameters, *options.embeddings);
   }
   return options;
 }
@@ -513,6 +525,7 @@ WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& 
   options.classes = RowShapeFrom(features).classes;
   options.balances_classes = BalancesClasses(training.training());
   options.numeric_columns = RowShapeFrom(features).numeric;
+  options.tables = TablesOf(features);
   options.training = training.training();
   options.pipeline = PipelineOf(training.training());
   options.dead_letter_reasons_only = training.dead_letter_reasons_only();

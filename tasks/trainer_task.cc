@@ -21,7 +21,8 @@ std::vector<KeyRange> RangesOfShards(uint32_t shards, uint64_t keys) {
 TrainerTask::TrainerTask(const WorkerOptions& options, const Model& model,
                          std::vector<KeyRange> keys, uint64_t attempt)
     : options_(options),
-      steps_(std::move(keys), RangesOfShards(options.shards, model.parameter_count())),
+      steps_(std::move(keys), options.tables,
+             RangesOfShards(options.shards, model.parameter_count())),
       training_(options_, model, steps_, attempt << 20),
       joiner_(options.shards),
       next_message_id_(attempt << 20) {}

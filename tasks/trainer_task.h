@@ -21,7 +21,8 @@ namespace millrace {
 // order, Advance after either. Not thread-safe; no call blocks.
 class TrainerTask {
  public:
-  // `model` has the parameters of `keys`, and outlives the task. `attempt` is different for every
+  // `model` has the parameters of `keys`, and rows as wide as the widest of options.tables; it
+  // outlives the task. `attempt` is different for every
   // task ever started.
   TrainerTask(const WorkerOptions& options, const Model& model, std::vector<KeyRange> keys,
               uint64_t attempt);

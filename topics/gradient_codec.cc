@@ -60,6 +60,7 @@ Status CheckWanted(const google::protobuf::RepeatedField<uint64_t>& ids,
   if (shape.row_width == 0 && !ids.empty()) {
     return BadGradient("it requests embedding rows, but this job has no id columns");
   }
+  if (!shape.tables.empty()) MILLRACE_RETURN_IF_ERROR(CheckTables(ids, shape.tables));
   return CheckIds(ids, shape.shard, shape.shards);
 }
 
@@ -67,15 +68,42 @@ Status CheckUpdatedRows(const Gradient::Update& update, const GradientShape& sha
   const EmbeddingBlock& rows = update.embeddings();
   if (rows.id().empty() && rows.value().empty()) return absl::OkStatus();
   if (shape.row_width == 0) return BadGradient("embedding rows in a job without id columns");
-  if (update.row_count() == 0) {
+  if (shape.parameters.empty() && update.row_count() == 0) {
     return BadGradient("embedding rows in a message without training rows");
   }
-  return CheckEmbeddings(rows, shape.row_width, shape.shard, shape.shards);
+  if (shape.tables.empty()) {
+    return CheckEmbeddings(rows, shape.row_width, shape.shard, shape.shards);
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckIds(rows.id(), shape.shard, shape.shards));
+  return CheckRowsOfTables(rows, shape.tables);
+}
+
+// The tables that the update names, and whether its rows are of those.
+Status CheckNamedTables(const Gradient::Update& update, const GradientShape& shape) {
+  int64_t last = -1;
+  for (const uint32_t number : update.table()) {
+    if (number <= last) return BadGradient("table " + std::to_string(number) + " out of order");
+    last = number;
+    if (std::ranges::find(shape.tables, number, &NamedTable::parameter) == shape.tables.end()) {
+      return BadGradient("rows of parameter " + std::to_string(number) + ", which is no table");
+    }
+  }
+  if (!update.table().empty() && update.weight_sum() == 0) {
+    return BadGradient("an update of rows without a weight");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckTables(update.embeddings().id(), shape.tables));
+  for (const EmbeddingId row : update.embeddings().id()) {
+    const uint32_t number = shape.tables[TableOf(row)].parameter;
+    if (std::ranges::binary_search(update.table(), number)) continue;
+    return BadGradient("a row of table " + std::to_string(number) + ", which it does not name");
+  }
+  return absl::OkStatus();
 }
 
 // What the update changes, of the model EXTERNAL by parameter.
 Status CheckContent(const Gradient::Update& update, const GradientShape& shape) {
-  const bool names_parameters = !update.put().empty() || !update.part().empty();
+  const bool names_parameters =
+      !update.put().empty() || !update.part().empty() || !update.table().empty();
   if (shape.parameters.empty()) {
     if (names_parameters) return BadGradient("named parameters, which this job does not have");
     if (update.row_count() > 0) return CheckSlice(update.slice(), shape.range);
@@ -85,6 +113,7 @@ Status CheckContent(const Gradient::Update& update, const GradientShape& shape) 
   if (!update.part().empty() && update.weight_sum() == 0) {
     return BadGradient("an update of parameters without a weight");
   }
+  MILLRACE_RETURN_IF_ERROR(CheckNamedTables(update, shape));
   MILLRACE_RETURN_IF_ERROR(CheckParameterParts(update.put(), shape.parameters));
   return CheckParameterParts(update.part(), shape.parameters);
 }

@@ -15,6 +15,7 @@
 #include "messages/training.pb.h"
 #include "topics/frame.h"
 #include "topics/packed_floats.h"
+#include "topics/table_rows.h"
 
 namespace millrace {
 
@@ -40,6 +41,7 @@ struct GradientShape {
   size_t numeric_columns = 0;
   size_t row_width = 0;                // of an embedding row; 0: the job has none
   std::vector<KeyRange> parameters{};  // model EXTERNAL: what the shard has of each; else none
+  std::vector<NamedTable> tables{};    // of those parameters, the tables
   FloatFormat values = Training::Compression::FLOAT32;  // of updates
   size_t pipeline = 1;                                  // updates that a worker may have in flight
   // Of several groups of servers: the one whose values it gets, and those whose deltas it gets.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "models/parameter_handler.h"
+#include "topics/table_rows.h"
 
 namespace millrace {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 constexpr int kMostNamed = 1'000'000;
 constexpr double kMostMultiplier = 1e6;
 constexpr size_t kMostDimensions = 32;
+constexpr double kMostScale = 1e6;
 
 // 0: none, or more than there may be.
 uint64_t SizeOf(const NamedParameter& parameter) {
@@ -27,11 +29,34 @@ uint64_t SizeOf(const NamedParameter& parameter) {
 
 bool IsMultiplier(double value) { return value >= 0 && value <= kMostMultiplier; }
 
+// What a table has otherwise than a parameter.
+Status CheckTable(const NamedParameter& table) {
+  const auto wrong = [&table](const std::string& what) {
+    return absl::InvalidArgumentError("the table " + table.name() + ": " + what);
+  };
+  if (table.shape_size() != 1 || table.shape(0) < 1 || table.shape(0) > kMostRowWidth) {
+    return wrong("give its rows a width of 1 to " + std::to_string(kMostRowWidth));
+  }
+  const double scale = table.table().scale();
+  if (!(scale >= 0 && scale <= kMostScale)) {
+    return wrong("give its initial values a scale from 0 to 1000000");
+  }
+  if (table.handler() == "ftrl" && scale > 0) {
+    return wrong(
+        "the handler ftrl makes values of its sums, which begin at zero: give its rows the "
+        "scale 0");
+  }
+  if (!MayBeAdded(table.handler())) return absl::OkStatus();
+  return wrong("its rows have no handlers of one's own, as " + table.handler() +
+               " is: give sgd, momentum, adagrad, adam, ftrl, assign or add");
+}
+
 Status CheckParameter(const NamedParameter& parameter) {
   const auto wrong = [&parameter](const std::string& what) {
     return absl::InvalidArgumentError("the parameter " + parameter.name() + ": " + what);
   };
   if (parameter.name().empty()) return absl::InvalidArgumentError("a parameter without a name");
+  if (parameter.has_table()) MILLRACE_RETURN_IF_ERROR(CheckTable(parameter));
   if (SizeOf(parameter) == 0) {
     return wrong("give each extent of its shape 1 or more, " + std::to_string(kMostDimensions) +
                  " extents at most and " + std::to_string(kMostParameters) + " values at most");
@@ -58,6 +83,9 @@ StatusOr<std::vector<KeyRange>> LayOutParameters(const JobFeatures& features) {
   }
   std::vector<KeyRange> keys;
   std::set<std::string> names;
+  if (TablesOf(features).size() > kMostTables) {
+    return absl::InvalidArgumentError("give " + std::to_string(kMostTables) + " tables at most");
+  }
   uint64_t end = 0;
   for (const NamedParameter& parameter : features.parameters()) {
     MILLRACE_RETURN_IF_ERROR(CheckParameter(parameter));
@@ -65,7 +93,7 @@ StatusOr<std::vector<KeyRange>> LayOutParameters(const JobFeatures& features) {
       return absl::InvalidArgumentError("the parameter " + parameter.name() +
                                         " is there twice: give each another name");
     }
-    const uint64_t size = SizeOf(parameter);
+    const uint64_t size = parameter.has_table() ? 0 : SizeOf(parameter);
     if (size > kMostParameters - end) {
       return absl::InvalidArgumentError("the parameters have more than " +
                                         std::to_string(kMostParameters) + " values together");

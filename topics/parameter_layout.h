@@ -14,10 +14,10 @@ namespace millrace {
 // More floats than the memory of any machine that this was written for holds.
 inline constexpr uint64_t kMostParameters = uint64_t{1} << 36;
 
-// The keys of each parameter, one behind the other; empty: the job has none. InvalidArgument with
-// the name and what is wrong: no name or one that is taken, a shape without a number in it or too
-// large, a handler that no server has, a multiplier that is none. (Servers may have handlers of
-// their own, which other programs do not know: CheckHandlers.)
+// The keys of each parameter, one behind the other; of a table none. Empty: the job has none of
+// either. InvalidArgument with the name and what is wrong: no name or one that is taken, a shape
+// without a number in it or too large, a handler that no server has, a multiplier that is none.
+// (Servers may have handlers of their own, which other programs do not know: CheckHandlers.)
 StatusOr<std::vector<KeyRange>> LayOutParameters(const JobFeatures& features);
 
 // Those keys of a parameter that a shard has; empty: none.

@@ -164,6 +164,9 @@ StatusOr<Weights> DecodeWeights(std::string_view body, const WeightsShape& shape
   MILLRACE_RETURN_IF_ERROR(ParseMessage(body, message));
   MILLRACE_RETURN_IF_ERROR(CheckSender(message, shape));
   if (message.lost()) return message;
+  if (message.has_embeddings()) {
+    MILLRACE_RETURN_IF_ERROR(ExpandRows(shape.tables, *message.mutable_embeddings()));
+  }
   MILLRACE_RETURN_IF_ERROR(
       CheckClocks(message, message.previous_round(), message.min_clock(), shape.pipeline));
   MILLRACE_RETURN_IF_ERROR(HasWeights(message) ? CheckValues(message, shape)

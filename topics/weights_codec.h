@@ -7,10 +7,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/records.pb.h"
+#include "topics/table_rows.h"
 
 namespace millrace {
 
@@ -23,8 +25,9 @@ struct WeightsShape {
   uint64_t parameters = 0;  // of the model
   size_t classes = 2;       // 0: a regression
   size_t numeric_columns = 0;
-  size_t row_width = 0;  // of an embedding row; 0: the job has none
-  size_t pipeline = 1;   // updates that a worker may have in flight
+  size_t row_width = 0;              // of an embedding row; 0: the job has none
+  std::vector<NamedTable> tables{};  // model EXTERNAL
+  size_t pipeline = 1;               // updates that a worker may have in flight
 };
 
 // Whether an answer has weights: its worker may continue and has not left.

@@ -78,9 +78,10 @@ def add_rounds(job, options, window, read, begin=0):
     return len(lines)
 
 
-def job_rounds(job, options, begin=0, servers=("server",), processes=2):
-    """Lets the job's workers train, in so many processes; rounds per second, not counting its first `begin` rounds."""
-    workers = job.work(processes)
+def job_rounds(job, options, begin=0, servers=("server",), processes=2, workers=None):
+    """Lets the job's workers train, in so many processes; rounds per second, not counting its first `begin` rounds.
+    workers: programs that do so already."""
+    workers = workers or job.work(processes)
     job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
     limit = time.monotonic() + 300
     window, read = Window(options.seconds), 0

@@ -8,6 +8,11 @@ nothing is computed. One worker in one process, and four in two.
   it: the server folds and answers, the worker reads, computes and sends. It is taken in a run of its own.
 
 "ours" is direct, "floor" through Kafka. Of round trips lower is better.
+
+Then trainers of one's own (docs/parameter-manager.md) push and pull 1,000 rows of 16 floats, of a million, in one
+round trip: one trainer, and four in two processes, with answers through Kafka and straight. Their floor is
+benchmarks/kafka/bare_loop.cc with --ids, which moves as many ids and floats over the same hops through Kafka, and
+adds what comes to rows in an unordered map.
 """
 
 import loop
@@ -17,6 +22,8 @@ from loop import DENSE, WARM_UP_S
 
 WAYS = ("direct", "kafka")
 WORKERS = (1, 4)
+ROWS = 1_000  # of a step
+TABLE = 1_000_000
 
 
 def job(options, name, workers, way, data, measure):
@@ -42,6 +49,34 @@ def round_trip(options, name, workers, way, data):
     return job(options, name, workers, way, data, measure)
 
 
+def rows(options, name, trainers, way):
+    training = ["--model", "external", "--optimizer", "adagrad", "--answers", way]
+    with Job(options.broker, name, training, trainers) as running:
+        running.serve()
+        processes = min(2, trainers)
+        for i in range(processes):
+            running.start(f"trainers-{i}", TOOLS / "client" / "row_trainers", options.broker, name, trainers, i,
+                          processes, ROWS, TABLE)
+        rate = loop.job_rounds(running, options, workers=[f"trainers-{i}" for i in range(processes)])
+    remove_topics(options.broker, name)
+    return rate
+
+
+def run_rows(options):
+    results = []
+    for trainers in WORKERS:
+        floors, rates = [], {way: [] for way in WAYS}
+        for turn in range(options.turns):
+            tag = f"manager-rows-{trainers}-{options.stamp}-{turn}"
+            for way in WAYS:
+                rates[way].append(rows(options, f"{tag}-{way}", trainers, way))
+            floors.append(loop.floor(options, f"{tag}-floor", "--ids", ROWS, "--rows", TABLE, workers=trainers))
+            remove_topics(options.broker, f"{tag}-floor")
+        results += [compared(f"{trainers} trainer{'s' * (trainers > 1)}, {ROWS:,} rows of 16, {way}", "rounds/s",
+                             rates[way], floors) for way in WAYS]
+    return results
+
+
 def run(options):
     data = text_rows(int(12000 * (WARM_UP_S + options.seconds)), "words",
                      "--min-words", "1", "--max-words", "3")
@@ -62,4 +97,4 @@ def run(options):
                              *([turn[part] for turn in trips[workers, way]] for way in WAYS),
                              target="<= 1 ms" if (workers, part) == (1, "p50") else "")
                     for part in PERCENTILES]
-    return results
+    return results + run_rows(options)

@@ -48,14 +48,41 @@ const char* millrace_error(void);
 int millrace_connect(const char* brokers, const char* job, uint64_t epoch, uint32_t trainers,
                      uint32_t trainer, double timeout_s, const char* master,
                      const char* const* kafka, MillraceManager** manager);
+/* PEM files for answers that come straight from servers on other machines, as WorkerApp's
+ * --answers-tls-cert and so on; null: none. `insecure`: they come without TLS. */
+typedef struct MillraceAnswersTls {
+  const char* cert;
+  const char* key;
+  const char* ca;
+  int insecure;
+} MillraceAnswersTls;
+
+/* The same with those. */
+int millrace_connect_tls(const char* brokers, const char* job, uint64_t epoch, uint32_t trainers,
+                         uint32_t trainer, double timeout_s, const char* master,
+                         const char* const* kafka, const MillraceAnswersTls* answers,
+                         MillraceManager** manager);
 /* Null is nothing. */
 void millrace_destroy(MillraceManager* manager);
 
-/* Parameters are numbered from 0, in the order in which they are registered. `handler` null or "":
- * that of ServerApp. */
+/* Parameters and tables are numbered from 0, in the order in which they are registered. `handler`
+ * null or "": that of ServerApp. */
 int millrace_register(MillraceManager* manager, const char* name, const int64_t* shape,
                       size_t dimensions, const char* handler, double learning_rate_multiplier,
                       double decay_multiplier, int* id);
+
+/* A table; it gets a number as parameters do. */
+int millrace_register_table(MillraceManager* manager, const char* name, int64_t width,
+                            const char* handler, double learning_rate_multiplier,
+                            double decay_multiplier, double initial_scale, int* id);
+/* `values`: `count` floats, ids times the width, row by row. `version` may be null. */
+int millrace_get_rows(MillraceManager* manager, int id, const uint64_t* ids, size_t ids_count,
+                      float* values, size_t count, uint64_t* version);
+int millrace_collect_rows(MillraceManager* manager, int id, const uint64_t* ids, size_t ids_count,
+                          float* values, size_t count, uint64_t* version);
+int millrace_want_rows(MillraceManager* manager, int id, const uint64_t* ids, size_t ids_count);
+/* `count`: of the gradient, as many as the last millrace_get_rows of the table has read. */
+int millrace_update_rows(MillraceManager* manager, int id, const float* gradient, size_t count);
 
 /* `count`: of the values, all of the parameter's. They are copied. */
 int millrace_put(MillraceManager* manager, int id, const float* values, size_t count);

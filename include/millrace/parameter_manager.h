@@ -52,6 +52,21 @@ struct ParamSpec {
   double decay_multiplier = 1;  // of ServerApp --l2
 };
 
+// A table of embedding rows: each has a 64-bit id, which the trainer chooses, and exists as soon as
+// an update names it.
+struct TableSpec {
+  std::string name;   // among those of parameters and tables
+  int64_t width = 1;  // floats of a row, 65,536 at most
+  // As of ParamSpec, but none of the server's own. Momentum and adam change a row, and the decay
+  // acts on it, in those steps only that name it.
+  std::string handler{};
+  double learning_rate_multiplier = 1;
+  double decay_multiplier = 1;
+  // A row's first values are drawn uniformly from [-initial_scale, initial_scale], as a function of
+  // ServerApp --embedding-seed, the table and the id; 0: they are zeros. With ftrl 0.
+  double initial_scale = 0;
+};
+
 // A part of a parameter: its numbers [begin, end), row-major, are on this shard.
 struct ShardRange {
   uint32_t shard = 0;
@@ -96,11 +111,51 @@ class Param {
   uint64_t version_ = 0;
 };
 
+// Rows of a table and their gradients, in this process: those that GetRows has read last. The
+// manager owns it.
+class Table {
+ public:
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  int id() const { return id_; }
+  const TableSpec& spec() const { return spec_; }
+  size_t width() const { return static_cast<size_t>(spec_.width); }
+  // As they were given to GetRows.
+  std::span<const uint64_t> ids() const { return ids_; }
+  // ids().size() x width(), row by row. Where there is another number of rows than before, they
+  // stand in other memory.
+  std::span<float> rows() { return memory_->rows; }
+  std::span<const float> rows() const { return memory_->rows; }
+  // Of the same shape; zeros after GetRows.
+  std::span<float> grad() { return memory_->grad; }
+  std::span<const float> grad() const { return memory_->grad; }
+  // Of rows(): the steps that this trainer had made when they were read.
+  uint64_t version() const { return version_; }
+  // Keeps rows() and grad() of now in memory for as long as somebody has it.
+  std::shared_ptr<const void> memory() const { return memory_; }
+
+ private:
+  friend class ParameterManager;
+  struct Memory {
+    std::vector<float> rows;
+    std::vector<float> grad;
+  };
+  Table(int id, TableSpec spec) : id_(id), spec_(std::move(spec)) {}
+
+  int id_;
+  TableSpec spec_;
+  std::vector<uint64_t> ids_;
+  std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
+  uint64_t version_ = 0;
+};
+
 // A trainer of a job. The order of calls:
 //
-//   Connect; Register each parameter, in the same order in all trainers; Put first values;
-//   then, until Steps() says that it is enough: Get or Collect what the step needs, Update what it
-//   changes, Step; in the end Leave.
+//   Connect; Register each parameter and RegisterTable each table, in the same order in all
+//   trainers; Put first values; then, until Steps() says that it is enough: Get or Collect and
+//   GetRows what the step needs, Update and UpdateRows what it changes, WantRows what the next one
+//   needs, Step; in the end Leave.
 //
 // The first call after Register and Put begins: it publishes the parameters, or compares them with
 // those that another trainer has published (kFailedPrecondition: they differ), and waits for the
@@ -114,8 +169,8 @@ class Param {
 // librdkafka's, and one that gives signs of life from the first Barrier or Members on: while the
 // trainer computes nothing is lost, and nobody else waits for its answers.
 //
-// A param that is null or of another manager is kInvalidArgument. After Leave, also that of an
-// older process of this trainer, all calls but Register, Steps, Shard and Leave are
+// A param or table that is null or of another manager is kInvalidArgument. After Leave, also that
+// of an older process of this trainer, all calls but Register, Steps, Shard and Leave are
 // kFailedPrecondition.
 class ParameterManager {
  public:
@@ -128,6 +183,8 @@ class ParameterManager {
   // kInvalidArgument: a name that is taken, a shape without numbers, an unknown handler;
   // kFailedPrecondition: the job has begun. The parameter lives as long as the manager.
   Result<Param*> Register(const ParamSpec& spec);
+  // The same of a table, of which a job has 256 at most.
+  Result<Table*> RegisterTable(const TableSpec& spec);
 
   // data() becomes the parameter's value, if nobody has put it before; with the next Step, or,
   // before the first, with the beginning. The first put of a job counts, and any other is no error;
@@ -137,6 +194,21 @@ class ParameterManager {
   // sequential job a parameter that nobody has put in the beginning is kFailedPrecondition; in
   // others it is waited for.
   Status Get(Param* param);
+
+  // Reads these rows, each with the values that the next step is made of, into rows(). Ids are
+  // below 2^56, in any order; one that stands there twice gets its values twice. Reading creates
+  // nothing. A row whose id the last Step has sent (WantRows) has come with its answer; for others
+  // the servers are asked, and waited for. May be called several times in a step. kInvalidArgument:
+  // an id beyond, or more rows than go into a message (256 MiB).
+  Status GetRows(Table* table, std::span<const uint64_t> ids);
+  // The answer to the open step is to bring these rows: those that will be read by the next one,
+  // or, with ServerApp --pipeline N, by the one N steps on. So a step takes one round trip. Before
+  // the first step, with the beginning. kInvalidArgument as GetRows. Waits for nobody.
+  Status WantRows(const Table& table, std::span<const uint64_t> ids);
+  // Adds grad() of the rows that GetRows has read to the open step, as a sum over what the step
+  // weighs; of an id that stands there twice the sum. Errors as of Update; in a sequential job
+  // kFailedPrecondition, too, if the rows were read for another step.
+  Status UpdateRows(const Table& table);
 
   // Adds grad() to the open step, as a sum over what the step weighs.
   // kInvalidArgument as Put, and nothing has changed; kFailedPrecondition: in a sequential job,
@@ -149,10 +221,13 @@ class ParameterManager {
   Result<uint64_t> Step(double weight = 1);
   // Waits for the answer to the last step, and reads the value as Get does.
   Status Collect(Param* param);
+  // The same, of rows: as GetRows then.
+  Status CollectRows(Table* table, std::span<const uint64_t> ids);
 
   // The steps that this trainer has made, in this process and those before. Waits in the beginning.
   Result<uint64_t> Steps();
-  // Where the parameter is. Waits in the beginning.
+  // Where the parameter is; of a table kInvalidArgument, since a hash of their ids spreads its
+  // rows. Waits in the beginning.
   Result<std::vector<ShardRange>> Shard(int param_id);
 
   // Waits until all live trainers of the job have called it with this name (1 to 100 bytes), and
@@ -173,9 +248,12 @@ class ParameterManager {
   class Impl;
   explicit ParameterManager(std::unique_ptr<Impl> impl);
   Status CheckIsOwn(const Param* param) const;
+  Status CheckIsOwn(const Table* table) const;
 
   std::unique_ptr<Impl> impl_;
+  // By id; null: it is one of the others.
   std::vector<std::unique_ptr<Param>> params_;
+  std::vector<std::unique_ptr<Table>> tables_;
 };
 
 }  // namespace millrace::client

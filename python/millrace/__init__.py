@@ -13,10 +13,20 @@ from millrace.topic import send
 if TYPE_CHECKING:
     from millrace.job import Job
     from millrace.online import OnlineClassifier, OnlineRegressor
-    from millrace.parameters import Member, Param, ParameterManager
+    from millrace.parameters import Member, Param, ParameterManager, Table
 
 __version__: str = _native.version
-__all__ = ["Job", "Member", "Model", "OnlineClassifier", "OnlineRegressor", "Param", "ParameterManager", "send"]
+__all__ = [
+    "Job",
+    "Member",
+    "Model",
+    "OnlineClassifier",
+    "OnlineRegressor",
+    "Param",
+    "ParameterManager",
+    "Table",
+    "send",
+]
 
 # What needs more than NumPy, or is not needed to predict, is imported when it is asked for.
 _LATER = {
@@ -26,6 +36,7 @@ _LATER = {
     "Member": "parameters",
     "Param": "parameters",
     "ParameterManager": "parameters",
+    "Table": "parameters",
 }
 
 if not TYPE_CHECKING:  # to a type checker the module would have every name

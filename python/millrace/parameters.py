@@ -42,6 +42,34 @@ class Param:
         return f"<millrace.Param {self.name} {self.data.shape}>"
 
 
+class Table:
+    """Rows of a table, by their ids: those that get_rows has read last. The arrays are the library's own memory.
+
+    Where get_rows reads another number of rows than before, rows and grad are other arrays.
+    """
+
+    __slots__ = ("_handle", "grad", "id", "ids", "name", "rows", "version", "width")
+
+    def __init__(self, name: str, width: int, registered: tuple[int, Any]) -> None:
+        self.name = name
+        self.width = width
+        self.id, self._handle = registered
+        self.ids: numpy.typing.NDArray[numpy.uint64] = numpy.zeros(0, numpy.uint64)
+        self.rows: Array = numpy.zeros((0, width), numpy.float32)
+        self.grad: Array = numpy.zeros((0, width), numpy.float32)  # zeros after get_rows
+        # Of rows: the steps that this trainer had made when they were read.
+        self.version = 0
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # As of Param: table.grad += x is set again. What get_rows sets comes past this.
+        if name in ("rows", "grad") and hasattr(self, name) and getattr(self, name) is not value:
+            raise AttributeError(f"table.{name} stays the same array: write table.{name}[...] = x")
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        return f"<millrace.Table {self.name} {self.width}>"
+
+
 class ParameterManager:
     """A trainer of a job, whose parameters are on the servers: ServerApp --model external.
 
@@ -52,6 +80,8 @@ class ParameterManager:
     job: its name. trainers: how many there are (ServerApp --workers); trainer: which one this is, from 0.
     epoch: ServerApp --job-epoch. master: MasterApp --master-address, for barrier and members.
     settings: librdkafka's, such as {"security.protocol": "SSL"}.
+    answers_tls: cert, key and ca, PEM files, for answers that come straight from servers on other machines
+    (as WorkerApp's --answers-tls-cert and so on); answers_insecure: they come without TLS.
     timeout: seconds that a call may wait; 0: as long as it takes. It may be made again.
 
     Raises ValueError for what cannot be right (shapes, numbers that are none), ConnectionError when no
@@ -69,9 +99,13 @@ class ParameterManager:
         master: str = "",
         settings: Mapping[str, str] | None = None,
         timeout: float = 0.0,
+        answers_tls: Sequence[str] | None = None,
+        answers_insecure: bool = False,
     ) -> None:
+        cert, key, ca = answers_tls or ("", "", "")
+        answers = (str(cert), str(key), str(ca), answers_insecure)
         pairs = [(str(name), str(value)) for name, value in (settings or {}).items()]
-        self._trainer = _native.Trainer.open(brokers, job, epoch, trainers, trainer, master, pairs, timeout)
+        self._trainer = _native.Trainer.open(brokers, job, epoch, trainers, trainer, master, pairs, timeout, answers)
         self._params: list[Param] = []
 
     def __iter__(self) -> Iterator[Param]:
@@ -93,6 +127,22 @@ class ParameterManager:
         self._params.append(param)
         return param
 
+    def register_table(
+        self,
+        name: str,
+        width: int,
+        handler: str = "",
+        *,
+        scale: float = 0.0,
+        learning_rate_multiplier: float = 1.0,
+        decay_multiplier: float = 1.0,
+    ) -> Table:
+        """A table of rows, each of so many numbers. scale: their first values are drawn from [-scale, scale]."""
+        registered = self._trainer.register_table(
+            name, width, handler, learning_rate_multiplier, decay_multiplier, scale
+        )
+        return Table(name, width, registered)
+
     def put(self, param: Param, values: numpy.typing.ArrayLike | None = None) -> None:
         """data, or these values, become the parameter's, if nobody has put it before."""
         if values is not None:
@@ -109,6 +159,30 @@ class ParameterManager:
         if gradient is not None:
             param.grad[...] = _shaped(param, gradient)
         self._trainer.update(param._handle)
+
+    def get_rows(self, table: Table, ids: numpy.typing.ArrayLike) -> Array:
+        """Reads these rows, with the values that the next step is made of, into table.rows, which it returns."""
+        wanted = _ids(table, ids)
+        return _taken(table, wanted, self._trainer.get_rows(table._handle, wanted))
+
+    def collect_rows(self, table: Table, ids: numpy.typing.ArrayLike) -> Array:
+        """Waits for the answer to the last step, and reads as get_rows does."""
+        wanted = _ids(table, ids)
+        return _taken(table, wanted, self._trainer.collect_rows(table._handle, wanted))
+
+    def want_rows(self, table: Table, ids: numpy.typing.ArrayLike) -> None:
+        """The answer to the open step is to bring these rows, which the next one reads: one round trip."""
+        self._trainer.want_rows(table._handle, _ids(table, ids))
+
+    def update_rows(self, table: Table, gradient: numpy.typing.ArrayLike | None = None) -> None:
+        """Adds table.grad, or this gradient, of the rows that were read, to the open step; of equal ids the sum."""
+        if gradient is not None:
+            array = numpy.asarray(gradient)
+            if array.shape != table.grad.shape:
+                raise ValueError(f"{table.grad.shape[0]} rows of {table.name} were read, of {table.width} numbers, and "
+                                 f"the gradient has the shape {array.shape}")  # fmt: skip
+            table.grad[...] = array
+        self._trainer.update_rows(table._handle)
 
     def step(self, weight: float = 1.0) -> int:
         """Ends the open step, whose sums weigh so much, and sends it; how many steps were made."""
@@ -138,6 +212,22 @@ class ParameterManager:
     def leave(self) -> None:
         """No further step of this trainer will come; waits until all servers know."""
         self._trainer.leave()
+
+
+def _taken(table: Table, ids: numpy.typing.NDArray[numpy.uint64], read: tuple[int, Array, Array]) -> Array:
+    version, rows, grad = read
+    if rows.shape != table.rows.shape:  # else they are the same memory
+        object.__setattr__(table, "rows", rows)
+        object.__setattr__(table, "grad", grad)
+    table.ids, table.version = ids.copy(), version
+    return table.rows
+
+
+def _ids(table: Table, ids: numpy.typing.ArrayLike) -> numpy.typing.NDArray[numpy.uint64]:
+    array = numpy.asarray(ids)
+    if array.ndim != 1 or (array.size > 0 and (array.dtype.kind not in "iu" or array.min() < 0)):
+        raise ValueError(f"the table {table.name}: give ids as whole numbers from 0 in one dimension")
+    return numpy.ascontiguousarray(array, numpy.uint64)
 
 
 def _shaped(param: Param, values: numpy.typing.ArrayLike) -> numpy.typing.NDArray[Any]:

@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -337,7 +339,8 @@ bool IsInterrupted() {
 
 Trainer* OpenTrainer(const std::string& brokers, const std::string& job, uint64_t epoch,
                      uint32_t trainers, uint32_t trainer, const std::string& master,
-                     std::vector<std::pair<std::string, std::string>> settings, double timeout_s) {
+                     std::vector<std::pair<std::string, std::string>> settings, double timeout_s,
+                     const std::tuple<std::string, std::string, std::string, bool>& answers) {
   std::optional<client::Result<std::unique_ptr<Trainer>>> opened;
   {
     const nb::gil_scoped_release without_lock;
@@ -348,6 +351,10 @@ Trainer* OpenTrainer(const std::string& brokers, const std::string& job, uint64_
                             .trainer = trainer,
                             .master = master,
                             .kafka = std::move(settings),
+                            .answers_tls_cert = std::get<0>(answers),
+                            .answers_tls_key = std::get<1>(answers),
+                            .answers_tls_ca = std::get<2>(answers),
+                            .answers_insecure = std::get<3>(answers),
                             .timeout_s = timeout_s},
                            IsInterrupted);
   }
@@ -406,6 +413,56 @@ uint64_t CollectParam(Trainer& trainer, const nb::capsule& param) {
   client::Param* const values = ParamOf(param);
   Check(WithoutLock(trainer, [&](auto& manager) { return manager.Collect(values); }));
   return values->version();
+}
+
+nb::tuple RegisterTable(Trainer& trainer, const std::string& name, int64_t width,
+                        const std::string& handler, double learning_rate_multiplier,
+                        double decay_multiplier, double initial_scale) {
+  client::Table* const table = Take(WithoutLock(trainer, [&](client::ParameterManager& manager) {
+    return manager.RegisterTable({.name = name,
+                                  .width = width,
+                                  .handler = handler,
+                                  .learning_rate_multiplier = learning_rate_multiplier,
+                                  .decay_multiplier = decay_multiplier,
+                                  .initial_scale = initial_scale});
+  }));
+  return nb::make_tuple(table->id(), nb::capsule(table));
+}
+
+client::Table* TableOf(const nb::capsule& handle) {
+  return static_cast<client::Table*>(handle.data());
+}
+
+using RowIds = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+using ReadsRows = client::Status (client::ParameterManager::*)(client::Table*,
+                                                               std::span<const uint64_t>);
+
+// The version, and the arrays of the rows and their gradients, which are the library's own memory.
+template <ReadsRows kCall>
+nb::tuple ReadRows(Trainer& trainer, const nb::capsule& handle, const RowIds& ids) {
+  client::Table* const table = TableOf(handle);
+  const std::span<const uint64_t> wanted(ids.data(), ids.size());
+  Check(WithoutLock(trainer, [&](auto& manager) { return (manager.*kCall)(table, wanted); }));
+  const nb::capsule memory(
+      new std::shared_ptr<const void>(table->memory()),
+      [](void* kept) noexcept { delete static_cast<std::shared_ptr<const void>*>(kept); });
+  const std::array<size_t, 2> shape = {wanted.size(), table->width()};
+  const auto array = [&](std::span<float> floats) {
+    return nb::cast(nb::ndarray<nb::numpy, float>(floats.data(), 2, shape.data(), memory));
+  };
+  return nb::make_tuple(table->version(), array(table->rows()), array(table->grad()));
+}
+
+void WantRows(Trainer& trainer, const nb::capsule& handle, const RowIds& ids) {
+  const client::Table& table = *TableOf(handle);
+  const std::span<const uint64_t> wanted(ids.data(), ids.size());
+  Check(WithoutLock(trainer, [&](auto& manager) { return manager.WantRows(table, wanted); }));
+}
+
+void UpdateRows(Trainer& trainer, const nb::capsule& handle) {
+  const client::Table& table = *TableOf(handle);
+  Check(WithoutLock(trainer, [&](auto& manager) { return manager.UpdateRows(table); }));
 }
 
 uint64_t MakeStep(Trainer& trainer, double weight) {
@@ -489,6 +546,11 @@ NB_MODULE(_native, module) {
       .def("put", &millrace::PutParam)
       .def("get", &millrace::GetParam)
       .def("update", &millrace::UpdateParam)
+      .def("register_table", &millrace::RegisterTable)
+      .def("get_rows", &millrace::ReadRows<&millrace::client::ParameterManager::GetRows>)
+      .def("collect_rows", &millrace::ReadRows<&millrace::client::ParameterManager::CollectRows>)
+      .def("want_rows", &millrace::WantRows)
+      .def("update_rows", &millrace::UpdateRows)
       .def("step", &millrace::MakeStep)
       .def("collect", &millrace::CollectParam)
       .def("steps", &millrace::CountSteps)

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -167,6 +168,71 @@ TEST(CCodesTest, AreThoseOfCpp) {
   EXPECT_EQ(kMillracePermissionDenied, static_cast<int>(Code::kPermissionDenied));
   EXPECT_EQ(kMillraceDataLoss, static_cast<int>(Code::kDataLoss));
   EXPECT_EQ(kMillraceInternal, static_cast<int>(Code::kInternal));
+}
+
+// Each of the files is read where the trainer begins; which one is not there the error says.
+TEST_F(CCallsTest, TakeTheFilesForStraightAnswers) {
+  StartServer();
+  const std::string cert = folder_ / "cert.pem";
+  const std::string key = folder_ / "key.pem";
+  const std::string ca = folder_ / "ca.pem";
+  const MillraceAnswersTls answers = {cert.c_str(), key.c_str(), ca.c_str(), 0};
+  for (const std::string& missing : {cert, key, ca}) {
+    MillraceManager* manager = nullptr;
+    EXPECT_OF_C(kMillraceOk,
+                millrace_connect_tls(config_.brokers().c_str(), config_.name().c_str(), 1, 1, 0, 60,
+                                     nullptr, nullptr, &answers, &manager));
+    int w = -1;
+    EXPECT_OF_C(kMillraceOk, millrace_register(manager, "w", nullptr, 0, "add", 1, 1, &w));
+    uint64_t steps = 0;
+    EXPECT_NE(millrace_steps(manager, &steps), kMillraceOk);
+    EXPECT_THAT(millrace_error(), HasSubstr(missing));
+    millrace_destroy(manager);
+    std::ofstream(missing) << "-----BEGIN NOTHING-----";
+  }
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_connect_tls("localhost:1", "job", 1, 1, 0, 60,
+                                                             nullptr, nullptr, nullptr, nullptr));
+}
+
+TEST_F(CCallsTest, ReadAndChangeRowsOfTables) {
+  StartServer();
+  MillraceManager* const manager = ConnectInC();
+  int w = -1;
+  int table = -1;
+  EXPECT_OF_C(kMillraceOk, millrace_register(manager, "w", nullptr, 0, "add", 1, 1, &w));
+  EXPECT_OF_C(kMillraceInvalidArgument,
+              millrace_register_table(manager, "t", 0, "add", 1, 1, 0, &table));
+  EXPECT_OF_C(kMillraceInvalidArgument,
+              millrace_register_table(manager, nullptr, 2, "add", 1, 1, 0, &table));
+  EXPECT_OF_C(kMillraceOk, millrace_register_table(manager, "t", 2, "add", 1, 1, 0, &table));
+  EXPECT_EQ(table, 1);
+  const std::array<uint64_t, 2> ids{3, 9};
+  std::array<float, 4> rows{};
+  uint64_t version = 7;
+  EXPECT_OF_C(kMillraceInvalidArgument,
+              millrace_get_rows(manager, w, ids.data(), 2, rows.data(), 4, nullptr));
+  EXPECT_THAT(millrace_error(), HasSubstr("there is no table 0"));
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_get(manager, table, rows.data(), 4, nullptr));
+  EXPECT_OF_C(kMillraceInvalidArgument,
+              millrace_get_rows(manager, table, ids.data(), 2, rows.data(), 3, nullptr));
+  EXPECT_THAT(millrace_error(), HasSubstr("3 values of 2 rows of the table t, whose width is 2"));
+  EXPECT_OF_C(kMillraceInvalidArgument,
+              millrace_get_rows(manager, table, nullptr, 2, rows.data(), 4, nullptr));
+  EXPECT_OF_C(kMillraceOk,
+              millrace_get_rows(manager, table, ids.data(), 2, rows.data(), 4, &version));
+  EXPECT_THAT(rows, ElementsAre(0, 0, 0, 0));
+  EXPECT_EQ(version, 0u);
+  EXPECT_OF_C(kMillraceOk, millrace_want_rows(manager, table, ids.data(), 2));
+  const std::array<float, 4> gradient{1, 2, 3, 4};
+  EXPECT_OF_C(kMillraceInvalidArgument, millrace_update_rows(manager, table, gradient.data(), 2));
+  EXPECT_OF_C(kMillraceOk, millrace_update_rows(manager, table, gradient.data(), 4));
+  EXPECT_OF_C(kMillraceOk, millrace_step(manager, 1, nullptr));
+  EXPECT_OF_C(kMillraceOk,
+              millrace_collect_rows(manager, table, ids.data(), 2, rows.data(), 4, &version));
+  EXPECT_THAT(rows, ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(version, 1u);
+  EXPECT_OF_C(kMillraceOk, millrace_leave(manager));
+  millrace_destroy(manager);
 }
 
 }  // namespace

@@ -107,6 +107,64 @@ class OnABroker(topology.OnABroker):
         self.assertLess(errors.std(), frame["y"].std() / 4)
 
 
+class Factors(test_trainers.OnABroker):
+    """Trainers whose embedding tables are on the servers."""
+
+    def factors_of(self, name, servers=test_trainers.SERVERS, steps=1000, training=(), also=None):
+        """What both trainers read in the end; also: what is done to the job meanwhile."""
+        job = self.job(name, ("--optimizer", "adagrad", "--learning-rate", "0.3", *training),
+                       [sys.executable, topology.ROOT / "python" / "examples" / "factors_trainer.py"], servers, steps)
+        files = [self.path / f"{name}-{trainer}.npy" for trainer in range(2)]
+        for trainer, file in enumerate(files):
+            job.commands[f"trainer{trainer}"][-1] = file
+        job.start()
+        if also is not None:
+            also(job)
+        job.wait_all()
+        first, second = (numpy.load(file) for file in files)
+        self.assertEqual(first.shape, (800, 4))
+        self.assertEqual(first.tobytes(), second.tobytes())
+        return job, first
+
+    def kill_each_once(self, job):
+        step = 0
+        for name in "trainer1", "server1", "trainer0", "server":
+            for trainer in "trainer0", "trainer1":
+                self.wait_for_step(job, trainer, step + 100)
+            step = max(self.last_step(job, trainer) for trainer in ("trainer0", "trainer1"))
+            self.assertLess(step, 900, "too late to be of any use")
+            job.kill(name)
+            job.start(name)
+
+    def test_are_the_same_bytes_whoever_is_killed_and_however_many_shards_there_are(self):
+        calm, right = self.factors_of("factors-calm")
+        errors = [float(error) for error in re.findall(r"^step \d+: ([\d.]+)$", calm.log("trainer0"), re.M)]
+        self.assertGreater(sum(errors[:10]), 20, "it knows nothing at first")
+        self.assertLess(sum(errors[-10:]), 5, "it has learnt the ratings")
+        killed, factors = self.factors_of("factors-killed", also=self.kill_each_once)
+        self.assertEqual(factors.tobytes(), right.tobytes())
+        self.assertNotIn("step 0: ", killed.said("trainer0"), "it goes on where it was killed")
+        other, factors = self.factors_of("factors-shards", servers={"server": [0, 1], "server1": [2]})
+        self.assertEqual(factors.tobytes(), right.tobytes())
+
+    def test_of_a_snapshot_are_its_files_rows_and_go_on_with_more_shards(self):
+        snapshots = self.path / "factors-snapshots"
+        whole, right = self.factors_of("factors-half", steps=200, training=("--snapshot-dir", snapshots))
+        loader = types.ModuleType("load_snapshot")
+        exec((topology.ROOT / "docs" / "load_snapshot.py").read_text(encoding="utf-8"), loader.__dict__)
+        weights, ids, rows, admitted = loader.load(snapshots / "factors-half-end")
+        self.assertEqual((weights.size, rows.shape[1], admitted.all()), (1, 4, True))
+        table, number = loader.tables(ids)
+        for of_table, values in ((0, right[:500]), (1, right[500:])):
+            own = table == of_table
+            self.assertGreater(own.sum(), 250)
+            self.assertEqual(rows[own].tobytes(), values[number[own]].tobytes())
+        rest, after = self.factors_of(
+            "factors-rest", steps=0, servers={"server": [0, 1], "server1": [2]},
+            training=("--from-snapshot", snapshots / "factors-half-end", "--new-stream"))  # fmt: skip
+        self.assertEqual(after.tobytes(), right.tobytes())
+
+
 class Trainers(test_trainers.OnABroker):
     trainer = [sys.executable, topology.ROOT / "python" / "examples" / "digits_trainer.py"]
 
@@ -152,6 +210,42 @@ class Trainers(test_trainers.OnABroker):
         self.assertEqual(array[1, 2], 8, "an array outlives its manager")
         job.wait_all()
 
+    def test_of_tables_in_this_process_share_the_librarys_memory(self):
+        job = self.server_of("tables")
+        manager = self.manager(job)
+        table = manager.register_table("t", 2, "add", scale=0.0)
+        read = manager.get_rows(table, [3, 9, 3])
+        self.assertIs(read, table.rows)
+        self.assertEqual((read.shape, read.dtype, table.ids.tolist()), ((3, 2), numpy.float32, [3, 9, 3]))
+        table.grad[...] = 1
+        table.grad += 1
+        manager.update_rows(table)
+        manager.want_rows(table, range(9, 10))
+        self.assertEqual(manager.step(), 1)
+        self.assertEqual(manager.collect_rows(table, numpy.array([9, 3, 4])).tolist(), [[2, 2], [4, 4], [0, 0]])
+        self.assertIs(read, table.rows, "of as many rows it is the same memory")
+        self.assertEqual((table.version, table.grad.any()), (1, False))
+        self.assertEqual(manager.get_rows(table, [3]).tolist(), [[4, 4]])
+        self.assertEqual(read.tolist(), [[2, 2], [4, 4], [0, 0]], "an array stays what it was")
+        manager.update_rows(table, [[1, 5]])
+        manager.step()
+        self.assertEqual(manager.get_rows(table, [3]).tolist(), [[5, 9]])
+        for ids in [-1], [0.5], [[1]], ["a"]:
+            with self.assertRaisesRegex(ValueError, "t: give ids as whole numbers"):
+                manager.get_rows(table, ids)
+        with self.assertRaisesRegex(ValueError, r"not below 2\^56"):
+            manager.want_rows(table, [2**56])
+        with self.assertRaisesRegex(ValueError, "1 rows of t were read, of 2 numbers"):
+            manager.update_rows(table, [1, 2])
+        with self.assertRaisesRegex(AttributeError, r"write table.grad\[...\]"):
+            table.grad = numpy.ones((1, 2))
+        kept = table.rows
+        manager.leave()
+        del manager, table, read
+        gc.collect()
+        self.assertEqual(kept.tolist(), [[5, 9]], "an array outlives its manager")
+        job.wait_all()
+
     def test_that_are_wrong_are_exceptions(self):
         job = self.server_of("wrong")
         manager = self.manager(job)
@@ -181,6 +275,10 @@ class Trainers(test_trainers.OnABroker):
                                       master="127.0.0.1:1").barrier("begin")  # fmt: skip
         with self.assertRaisesRegex(ConnectionError, "127.0.0.1:1"):
             millrace.ParameterManager("none", brokers="127.0.0.1:1", timeout=0.3)
+        tls = self.manager(job, answers_tls=(self.path / "no-cert.pem", self.path / "key.pem", self.path / "ca.pem"))
+        tls.register("w", 3)
+        with self.assertRaisesRegex((RuntimeError, ValueError), "no-cert.pem"):
+            tls.steps()
         with self.assertRaisesRegex(TimeoutError, "does ServerApp run"):
             alone = millrace.ParameterManager("alone", brokers=self.broker.address, timeout=0.3)
             alone.register("w")

@@ -261,7 +261,10 @@ bool FuzzJob::MakeStep(WorkerId id) {
   if (has_more) {
     worker.next_row = RowNumber(uint64_t{*clock} + 1);
     steps.Add(*clock,
-              simulation::StepOf(scenario_, id, *clock, steps.values(), steps.has_values()));
+              simulation::StepOf(scenario_, id, *clock, steps.values(), steps.has_values(),
+                                 [this](EmbeddingId row) {
+                                   return std::vector<float>(simulation::WidthOf(scenario_, row));
+                                 }));
   } else {
     steps.Leave();
   }

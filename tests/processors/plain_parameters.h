@@ -15,6 +15,8 @@ struct PlainUpdate {
   std::map<uint32_t, std::vector<float>> put{};
   std::map<uint32_t, std::vector<float>> part{};
   double weight = 1;
+  // Of tables: rows by their ids.
+  std::map<uint32_t, std::map<uint64_t, std::vector<float>>> rows{};
 };
 
 // Shares no code with the shards. Floats, in the order of the definitions, since bytes are
@@ -22,15 +24,17 @@ struct PlainUpdate {
 class PlainParameters {
  public:
   struct Parameter {
-    size_t size = 1;
+    size_t size = 1;  // of a table: of each of its rows
     std::string handler;
     float rate = 0.5f;  // with its multiplier
     float l2 = 0;       // with its multiplier
+    bool is_table = false;
   };
 
   explicit PlainParameters(std::vector<Parameter> parameters) : parameters_(std::move(parameters)) {
     for (const Parameter& parameter : parameters_) {
-      numbers_.emplace_back(parameter.size);
+      numbers_.emplace_back(parameter.is_table ? 0 : parameter.size);
+      rows_.emplace_back();
       steps_.push_back(0);
       put_.push_back(false);
     }
@@ -47,7 +51,18 @@ class PlainParameters {
     }
     for (uint32_t number = 0; number < parameters_.size(); ++number) {
       if (put_[number]) StepOne(number, round);
+      if (parameters_[number].is_table) StepTable(number, round);
     }
+  }
+
+  // The row, which begins with zeros.
+  std::vector<float> row(uint32_t number, uint64_t id) const {
+    std::vector<float> values(parameters_[number].size);
+    const auto found = rows_[number].find(id);
+    for (size_t i = 0; found != rows_[number].end() && i < values.size(); ++i) {
+      values[i] = found->second[i].value;
+    }
+    return values;
   }
 
   std::vector<float> values() const {
@@ -85,6 +100,30 @@ class PlainParameters {
     ++steps_[number];
   }
 
+  // What a row is divided by is the weight of those who name the table, whichever rows they name.
+  void StepTable(uint32_t number, const std::vector<PlainUpdate>& round) {
+    const Parameter& parameter = parameters_[number];
+    double weight = 0;
+    std::map<uint64_t, std::vector<const std::vector<float>*>> named;
+    for (const PlainUpdate& update : round) {
+      const auto found = update.rows.find(number);
+      if (found == update.rows.end() || found->second.empty()) continue;
+      weight += update.weight;
+      for (const auto& [id, values] : found->second) named[id].push_back(&values);
+    }
+    if (named.empty()) return;
+    for (const auto& [id, changes] : named) {
+      std::vector<Number>& row = rows_[number][id];
+      row.resize(parameter.size);
+      for (size_t i = 0; i < parameter.size; ++i) {
+        float sum = (*changes[0])[i];
+        for (size_t k = 1; k < changes.size(); ++k) sum = sum + (*changes[k])[i];
+        Change(parameter, steps_[number], sum, (*changes.back())[i], weight, row[i]);
+      }
+    }
+    ++steps_[number];
+  }
+
   static void Change(const Parameter& parameter, uint64_t step, float sum, float last,
                      double weight, Number& number) {
     const auto one_by_weight = static_cast<float>(1.0 / weight);
@@ -116,6 +155,7 @@ class PlainParameters {
 
   std::vector<Parameter> parameters_;
   std::vector<std::vector<Number>> numbers_;
+  std::vector<std::map<uint64_t, std::vector<Number>>> rows_;
   std::vector<uint64_t> steps_;
   std::vector<bool> put_;
 };

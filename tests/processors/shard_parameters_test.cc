@@ -213,9 +213,12 @@ std::vector<PlainParameters::Parameter> RandomParameters(std::mt19937& random) {
     parameter.handler = kHandlers[random() % 6];
     parameter.rate = 0.25f * static_cast<float>(1 + random() % 4);
     parameter.l2 = random() % 2 == 0 ? 0.0f : 0.125f;
+    parameter.is_table = random() % 3 == 0;
   }
   return parameters;
 }
+
+constexpr uint64_t kRowIds = 10;
 
 PlainUpdate RandomUpdate(std::mt19937& random,
                          const std::vector<PlainParameters::Parameter>& parameters) {
@@ -230,6 +233,13 @@ PlainUpdate RandomUpdate(std::mt19937& random,
     return all;
   };
   for (uint32_t number = 0; number < parameters.size(); ++number) {
+    if (parameters[number].is_table) {
+      const size_t rows = random() % 2 == 0 ? 0 : random() % 8;
+      for (size_t i = 0; i < rows; ++i) {
+        update.rows[number][random() % kRowIds] = values(parameters[number].size);
+      }
+      continue;
+    }
     if (random() % 4 == 0) update.put[number] = values(parameters[number].size);
     if (random() % 3 != 0) update.part[number] = values(parameters[number].size);
   }
@@ -239,8 +249,16 @@ PlainUpdate RandomUpdate(std::mt19937& random,
 
 void ExpectSameAsReferee(ParameterJob& job, const PlainParameters& referee, Clock clock) {
   ASSERT_EQ(job.values(), referee.values()) << "at clock " << clock;
+  const std::vector<ServedParameter>& parameters = job.server(0).options().parameters;
+  for (uint32_t number = 0; number < parameters.size(); ++number) {
+    for (uint64_t id = 0; id < kRowIds && parameters[number].row_width > 0; ++id) {
+      ASSERT_EQ(job.row(number, id), referee.row(number, id))
+          << "row " << id << " of " << number << " at clock " << clock;
+    }
+  }
   for (uint32_t shard = 0; shard < job.shards(); ++shard) {
     for (const uint32_t number : HasValues(job.server(shard).Answer(0))) {
+      ASSERT_EQ(parameters[number].row_width, 0u);
       ASSERT_TRUE(referee.is_put(number));
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/hash.h"
 #include "stores/memory_byte_map.h"
 #include "tasks/checkpoint.h"
 #include "tests/simulation/inspector_compare.h"
@@ -86,11 +87,14 @@ std::string CheckStep(const Scenario& scenario, const Referee::Accepted& accepte
   if (accepted.poisoned) return "";
   const Gradient::Update& update = accepted.message;
   // Somebody else's, who puts nothing into it.
-  if (update.put_size() + update.part_size() == 0 && update.attempt() == 0) return "";
+  const int named = update.put_size() + update.part_size() + update.table_size();
+  if (named == 0 && update.attempt() == 0) return "";
   const WorkerId worker(accepted.worker);
   const Clock clock(accepted.clock);
   const std::vector<float> nothing(KeysOf(scenario).back().end);
-  const TrainerStep step = StepOf(scenario, worker, clock, nothing, {});
+  const TrainerStep step = StepOf(scenario, worker, clock, nothing, {}, [&](EmbeddingId row) {
+    return std::vector<float>(WidthOf(scenario, row));
+  });
   if (update.weight_sum() != step.weight) return "another weight than its step has";
   if (update.row_count() != step.rows || update.new_rows() != step.rows) return "other rows";
   for (const ParameterPart& put : update.put()) {
@@ -103,6 +107,19 @@ std::string CheckStep(const Scenario& scenario, const Referee::Accepted& accepte
   for (const ParameterPart& part : update.part()) {
     if (!step.part.contains(part.parameter())) return "a part that its step does not have";
   }
+  std::set<uint32_t> tables;
+  for (const auto& [row, change] : step.table_rows) tables.insert(TableParameterOf(scenario, row));
+  if (!std::ranges::equal(tables, update.table())) return "other tables than its step names";
+  std::vector<EmbeddingId> rows;
+  std::vector<EmbeddingId> wanted;
+  for (const auto& [row, change] : step.table_rows) {
+    if (Mix64(row) % scenario.shards == 0) rows.push_back(row);
+  }
+  for (const EmbeddingId row : step.wanted) {
+    if (Mix64(row) % scenario.shards == 0) wanted.push_back(row);
+  }
+  if (!std::ranges::equal(rows, update.embeddings().id())) return "other rows than its step has";
+  if (!std::ranges::equal(wanted, update.wanted())) return "it wants other rows";
   return "";
 }
 

@@ -185,7 +185,8 @@ void Inspector::CheckRows(const Referee& referee, const std::vector<uint64_t>& w
   if (!std::ranges::equal(wanted, rows.id())) return Fail(wrong);
   std::vector<float> expected;
   for (const uint64_t id : wanted) {
-    const std::vector<float> row = row_of(id);
+    std::vector<float> row = row_of(id);
+    row.resize(referee.WidthOf(id));  // as it travels
     expected.insert(expected.end(), row.begin(), row.end());
   }
   if (!referee.SameRow(expected, {rows.value().begin(), rows.value().end()})) Fail(wrong);

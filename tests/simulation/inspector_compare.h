@@ -122,9 +122,15 @@ inline bool SameRows(const Message& is, const Referee::Member& expected) {
 
 inline bool SameParameters(const Referee::State& state, const ShardState& is) {
   std::vector<Referee::NamedState> named(state.named->size());
+  for (size_t number = 0; number < named.size(); ++number) {
+    named[number].is_table = (*state.named)[number].is_table;
+  }
   for (const ParameterProgress& progress : is.parameters()) {
     if (progress.parameter() >= named.size()) return false;
-    named[progress.parameter()] = {progress.values_from(), progress.updates()};
+    Referee::NamedState& has = named[progress.parameter()];
+    has.updates = progress.updates();
+    if (!has.is_table) has.from = progress.values_from();
+    if (has.is_table && (has.updates == 0 || progress.values_from() > 0)) return false;
   }
   return named == *state.named;
 }

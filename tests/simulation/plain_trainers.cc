@@ -1,10 +1,12 @@
 #include "tests/simulation/plain_trainers.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "tests/simulation/plain_handlers.h"
 #include "tests/simulation/referee_job.h"
 #include "tests/simulation/stored_snapshot.h"
@@ -20,16 +22,23 @@ class PlainTrainers {
     for (const NamedParameter& parameter : scenario.parameters) {
       handlers_.push_back(PlainHandlerOf(parameter, scenario.training));
     }
+    for (const EmbeddingId id : RowsOfTables(scenario)) {
+      const auto shard = static_cast<ShardId>(Mix64(id) % scenario.shards);
+      Row& row = rows_[id];
+      row.born = JobOf(scenario, shard).born_rows.at(id);
+      row.numbers.resize(WidthOf(scenario, id));
+      table_updates_[{TableParameterOf(scenario, id), shard}] = 0;
+    }
     for (ShardId shard = 0; shard < scenario.shards; ++shard) Begin(shard);
   }
 
   Trained Run(const std::set<Clock>& rounds) {
     Trained trained;
     for (;; ++clock_) {
-      if (rounds.contains(clock_)) trained.after[clock_] = values();
+      if (rounds.contains(clock_)) trained.after[clock_] = all_values();
       if (!Round()) break;
     }
-    trained.end = values();
+    trained.end = all_values();
     trained.moments = Moments(0);
     return trained;
   }
@@ -40,6 +49,12 @@ class PlainTrainers {
     PlainNumber number;
     bool has_value = false;
     uint64_t updates = 0;  // of its parameter, in its shard
+  };
+  struct Row {
+    std::vector<float> born;
+    std::vector<PlainNumber> numbers;  // once it is stored
+    uint32_t named = 0;                // up to then
+    bool is_stored = false;
   };
   struct Worker {
     WorkerId id = 0;
@@ -67,6 +82,23 @@ class PlainTrainers {
       }
     }
     if (!start) return;
+    for (size_t number = 0; number < job.parameters.size(); ++number) {
+      const auto number32 = static_cast<uint32_t>(number);
+      const auto of_table = table_updates_.find({number32, shard});
+      if (of_table != table_updates_.end()) of_table->second = (*start->named)[number].updates;
+    }
+    for (const auto& [id, was] : *start->rows) {
+      Row& row = rows_.at(id);
+      row.named = was.updates;
+      row.is_stored = !was.values.empty();
+      for (size_t i = 0; i < row.numbers.size() && row.is_stored; ++i) {
+        row.numbers[i].value = was.values[i];
+        const size_t width = row.numbers.size();
+        const size_t slots = handlers_[TableParameterOf(scenario_, id)].slots();
+        if (slots > 0) row.numbers[i].first = was.slots[i];
+        if (slots > 1) row.numbers[i].second = was.slots[width + i];
+      }
+    }
     for (WorkerId worker = 0; worker < scenario_.workers; ++worker) {
       const Referee::Member& member = start->members[worker];
       left_[worker] = member.left;
@@ -78,6 +110,25 @@ class PlainTrainers {
     std::vector<float> values;
     for (const Key& key : all_) values.push_back(key.number.value);
     return values;
+  }
+
+  std::vector<float> RowValues(EmbeddingId id) const {
+    const Row& row = rows_.at(id);
+    std::vector<float> values(row.born.begin(),
+                              row.born.begin() + static_cast<ptrdiff_t>(row.numbers.size()));
+    for (size_t i = 0; i < values.size() && row.is_stored; ++i) values[i] = row.numbers[i].value;
+    return values;
+  }
+
+  // With the rows behind them, each as wide as the widest.
+  std::vector<float> all_values() const {
+    std::vector<float> all = values();
+    for (const auto& [id, row] : rows_) {
+      std::vector<float> values = RowValues(id);
+      values.resize(row.born.size());
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
   }
 
   // All keys of it have.
@@ -97,13 +148,15 @@ class PlainTrainers {
     std::vector<Worker> round;
     for (WorkerId worker = 0; worker < scenario_.workers; ++worker) {
       if (left_[worker] || clock_ >= uint64_t{scenario_.rows[worker]}) continue;
-      round.push_back({worker, StepOf(scenario_, worker, clock_, now, has_values)});
+      round.push_back({worker, StepOf(scenario_, worker, clock_, now, has_values,
+                                      [this](EmbeddingId id) { return RowValues(id); })});
     }
     for (uint32_t number = 0; number < keys_.size(); ++number) {
       for (uint64_t key = keys_[number].begin; key < keys_[number].end; ++key) {
         Change(round, number, key);
       }
     }
+    ChangeRows(round);
     return !round.empty();
   }
 
@@ -137,11 +190,56 @@ class PlainTrainers {
     ++key.updates;
   }
 
+  void ChangeRows(const std::vector<Worker>& round) {
+    for (auto& [table, updates] : table_updates_) {
+      const auto [number, shard] = table;
+      double weight = 0;
+      for (const Worker& worker : round) {
+        const bool names = std::ranges::any_of(worker.step.table_rows, [&, n = number](auto& row) {
+          return TableParameterOf(scenario_, row.first) == n;
+        });
+        if (names && Counts(worker, shard)) weight += worker.step.weight;
+      }
+      if (weight == 0) continue;
+      for (auto& [id, row] : rows_) {
+        if (TableParameterOf(scenario_, id) != number) continue;
+        if (Mix64(id) % scenario_.shards == shard) ChangeRow(round, number, updates, weight, id);
+      }
+      ++updates;
+    }
+  }
+
+  void ChangeRow(const std::vector<Worker>& round, uint32_t number, uint64_t updates, double weight,
+                 EmbeddingId id) {
+    const auto shard = static_cast<ShardId>(Mix64(id) % scenario_.shards);
+    std::vector<const std::vector<float>*> changes;
+    for (const Worker& worker : round) {
+      const auto found = worker.step.table_rows.find(id);
+      if (found != worker.step.table_rows.end() && Counts(worker, shard)) {
+        changes.push_back(&found->second);
+      }
+    }
+    if (changes.empty()) return;
+    Row& row = rows_.at(id);
+    if (!row.is_stored) {
+      if (++row.named < scenario_.training.embedding().admit_after()) return;
+      row.is_stored = true;
+      for (size_t i = 0; i < row.numbers.size(); ++i) row.numbers[i] = {.value = row.born[i]};
+    }
+    for (size_t i = 0; i < row.numbers.size(); ++i) {
+      float sum = (*changes[0])[i];
+      for (size_t k = 1; k < changes.size(); ++k) sum = sum + (*changes[k])[i];
+      ChangeNumber(handlers_[number], updates, sum, (*changes.back())[i], weight, row.numbers[i]);
+    }
+  }
+
   const Scenario& scenario_;
   const SkippedUpdates& skipped_;
   const std::vector<KeyRange> keys_;  // of each parameter
   std::vector<PlainHandler> handlers_;
   std::vector<Key> all_;
+  std::map<EmbeddingId, Row> rows_;
+  std::map<std::pair<uint32_t, ShardId>, uint64_t> table_updates_;  // steps, by table and shard
   std::vector<bool> left_;  // by worker, before the job began
   Clock clock_ = 0;
 };

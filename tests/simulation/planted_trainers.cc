@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +67,51 @@ class StepsTwice final : public AltersUpdates {
       for (float& value : *part.mutable_value()) value *= 2;
     }
     return true;
+  }
+};
+
+// What an update says of a row counts twice.
+class CountsRowsTwice final : public AltersUpdates {
+ public:
+  using AltersUpdates::AltersUpdates;
+
+ protected:
+  bool Alter(Gradient& update) const override {
+    if (update.update().embeddings().value().empty()) return false;
+    for (float& value : *update.mutable_update()->mutable_embeddings()->mutable_value()) value *= 2;
+    return true;
+  }
+};
+
+// A step counts for a table only in the shards that have rows of it.
+class CountsStepsOfItsRowsOnly final : public AltersUpdates {
+ public:
+  using AltersUpdates::AltersUpdates;
+
+ protected:
+  bool Alter(Gradient& update) const override {
+    std::set<uint32_t> here;
+    for (const EmbeddingId row : update.update().embeddings().id()) {
+      here.insert(TableParameterOf(world_.scenario, row));
+    }
+    auto& tables = *update.mutable_update()->mutable_table();
+    if (static_cast<size_t>(tables.size()) == here.size()) return false;
+    tables.Assign(here.begin(), here.end());
+    return true;
+  }
+};
+
+// When it starts again it does not find the rows that it has saved.
+class LosesRowsAtAKill final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  ServerOptions Options() const override {
+    ServerOptions options = ServerHost::Options();
+    const bool is_later = world_.log.Begin(Topic::kGradients, static_cast<int32_t>(shard())) > 0;
+    if (is_later && options.embeddings) options.embeddings->table = 1;
+    return options;
   }
 };
 
@@ -174,7 +220,8 @@ class MakesItsLastStepAgain final : public TrainerHost {
   TrainerStep MakeStep(WorkerId worker, Clock clock, const TrainerSteps& steps) const override {
     const bool is_again = std::exchange(begun_[worker], true);
     if (is_again || clock == 0) return TrainerHost::MakeStep(worker, clock, steps);
-    return StepOf(world_.scenario, worker, clock - 1, steps.values(), steps.has_values());
+    return StepOf(world_.scenario, worker, clock - 1, steps.values(), steps.has_values(),
+                  RowsIn(steps));
   }
 
  private:
@@ -190,11 +237,28 @@ class KeepsOldValues final : public TrainerHost {
   TrainerStep MakeStep(WorkerId worker, Clock clock, const TrainerSteps& steps) const override {
     std::vector<float>& first = first_[worker];
     if (first.empty()) first.assign(steps.values().begin(), steps.values().end());
-    return StepOf(world_.scenario, worker, clock, first, steps.has_values());
+    return StepOf(world_.scenario, worker, clock, first, steps.has_values(), RowsIn(steps));
   }
 
  private:
   mutable std::map<WorkerId, std::vector<float>> first_;
+};
+
+// Makes its steps of the rows that it has read first.
+class KeepsOldRows final : public TrainerHost {
+ public:
+  using TrainerHost::TrainerHost;
+
+ protected:
+  TrainerStep MakeStep(WorkerId worker, Clock clock, const TrainerSteps& steps) const override {
+    return StepOf(world_.scenario, worker, clock, steps.values(), steps.has_values(),
+                  [&, now = RowsIn(steps)](EmbeddingId row) {
+                    return first_.try_emplace({worker, row}, now(row)).first->second;
+                  });
+  }
+
+ private:
+  mutable std::map<std::pair<WorkerId, EmbeddingId>, std::vector<float>> first_;
 };
 
 // Takes for values what it is given of parameters that nobody has put.
@@ -208,7 +272,7 @@ class TakesZerosForValues final : public TrainerHost {
     for (uint32_t number = 0; number < world_.scenario.parameters.size(); ++number) {
       all.push_back(number);
     }
-    return StepOf(world_.scenario, worker, clock, steps.values(), all);
+    return StepOf(world_.scenario, worker, clock, steps.values(), all, RowsIn(steps));
   }
 };
 
@@ -256,6 +320,30 @@ void SequentialTrainers(Scenario& scenario, Faults& faults) {
 void ContinuedTrainers(Scenario& scenario, Faults& faults) {
   Trainers(scenario, faults);
   DrawContinuation(faults);
+}
+
+// Of two tables and a parameter.
+void TrainersOfTables(Scenario& scenario, Faults& faults) {
+  Trainers(scenario, faults);
+  scenario.parameters.resize(1);
+  scenario.parameters[0].clear_table();
+  for (const uint64_t width : {2, 3}) {
+    NamedParameter& table = scenario.parameters.emplace_back();
+    table.set_name("table " + std::to_string(width));
+    table.add_shape(width);
+    table.set_handler("adam");
+    table.set_learning_rate_multiplier(1);
+    table.set_decay_multiplier(1);
+    table.mutable_table()->set_scale(0.25);
+  }
+  if (scenario.most_message_bytes < kMostMessageBytes) {
+    scenario.most_message_bytes = SmallMessageBytes(scenario);
+  }
+}
+
+void SequentialTrainersOfTables(Scenario& scenario, Faults& faults) {
+  Sequential(scenario, faults);
+  TrainersOfTables(scenario, faults);
 }
 
 // With slots.
@@ -307,6 +395,16 @@ std::vector<PlantedError> PlantedInTrainers() {
       "a trainer that takes what nobody has put for values", 20, SequentialTrainers));
   errors.push_back(InTrainer<SendsTheFirstShardAll>("a trainer that sends one shard only its step",
                                                     20, SequentialTrainers));
+  errors.push_back(InServer<CountsRowsTwice>("an update of a table's row that counts twice", 20,
+                                             TrainersOfTables));
+  errors.push_back(InServer<CountsStepsOfItsRowsOnly>(
+      "a table whose steps a shard counts that has rows of it only", 20, TrainersOfTables));
+  errors.push_back(
+      InServer<LosesRowsAtAKill>("a table's rows that are lost at a kill", 20, TrainersOfTables));
+  errors.push_back(InServer<StartsWithoutStepCounts>("a table's step count that no checkpoint has",
+                                                     20, TrainersOfTables));
+  errors.push_back(InTrainer<KeepsOldRows>("a trainer that keeps the rows that it has read first",
+                                           20, SequentialTrainersOfTables));
   return errors;
 }
 

@@ -38,7 +38,11 @@ Referee::Referee(Job job) : job_(std::move(job)) {
   start.old_weights = start.weights;
   start.rows = std::make_shared<Rows>();
   start.old_rows = start.rows;
-  start.named = std::make_shared<std::vector<NamedState>>(job_.parameters.size());
+  auto named = std::make_shared<std::vector<NamedState>>(job_.parameters.size());
+  for (size_t number = 0; number < named->size(); ++number) {
+    (*named)[number].is_table = job_.parameters[number].row_width > 0;
+  }
+  start.named = std::move(named);
   start.progressive = std::make_shared<Sums>();
   start.tail = std::make_shared<Sums>();
   start.window_open = start.tail;

@@ -35,6 +35,7 @@ class Referee {
     uint64_t begin = 0;  // of the shard's keys
     uint64_t keys = 0;   // 0: nothing
     PlainHandler handler;
+    size_t row_width = 0;  // of a table
   };
   struct Job {
     uint64_t epoch = 1;
@@ -115,6 +116,7 @@ class Referee {
   };
   using Rows = std::map<uint64_t, Row>;
   struct NamedState {
+    bool is_table = false;
     std::optional<uint64_t> from;  // the first clock that has values; empty: nobody has put any
     uint64_t updates = 0;
     bool operator==(const NamedState&) const = default;
@@ -260,6 +262,8 @@ class Referee {
   bool IsReleased(const State& state, uint32_t worker) const;
   // clock(worker) - minimum over those that have not left.
   uint64_t Ahead(const State& state, uint32_t worker) const;
+  // As many floats as the row has where it travels; in a shard all have job().row_width.
+  size_t WidthOf(uint64_t id) const;
   // What the row is to whoever reads it: its values, or those that it is born with.
   std::vector<float> RowOf(const State& state, uint64_t id) const;
   std::vector<float> OldRowOf(const State& state, uint64_t id) const;
@@ -336,6 +340,17 @@ class Referee {
   void StepNamed(State& state, const std::vector<const Gradient::Update*>& messages);
   Combined Combine(const std::vector<const Gradient::Update*>& messages, uint32_t number,
                    bool has_values, State& state) const;
+  // Tables (referee_tables.cc).
+  struct TableStep {  // of a round's updates
+    double weight = 0;
+    std::map<uint64_t, std::vector<float>> sums;  // by row; of `assign` the last
+    bool is_finite = true;
+  };
+  using TableSteps = std::map<uint32_t, TableStep>;  // by the tables' numbers among the parameters
+  uint32_t TableOf(uint64_t id) const;
+  bool TablesFit(const Gradient::Update& update) const;
+  TableSteps CombineTables(const std::vector<const Gradient::Update*>& messages) const;
+  void StepTables(State& state, const TableSteps& steps, std::vector<NamedState>& named) const;
   PlainNumber NumberOf(const NamedJob& parameter, size_t i, const std::vector<float>& weights,
                        const std::vector<float>& slots) const;
   void SetNumber(const NamedJob& parameter, size_t i, const PlainNumber& number,

@@ -89,6 +89,24 @@ std::map<uint64_t, std::vector<float>> RowsAtBirth(const Scenario& scenario, Sha
   return rows;
 }
 
+// Each is drawn by its table's scale; behind its own width are zeros.
+std::map<uint64_t, std::vector<float>> RowsOfTablesAtBirth(const Scenario& scenario,
+                                                           ShardId shard) {
+  std::map<uint64_t, std::vector<float>> rows;
+  const uint64_t seed = scenario.training.embedding().seed();
+  for (const EmbeddingId id : RowsOfTables(scenario)) {
+    if (Mix64(id) % scenario.shards != shard) continue;
+    const ParameterTable& table = scenario.parameters[TableParameterOf(scenario, id)].table();
+    std::vector<float>& row = rows[id];
+    for (size_t i = 0; i < WidthOf(scenario, id); ++i) {
+      const float drawn = Drawn(Mix64(Mix64(seed) ^ id) + i, static_cast<float>(table.scale()));
+      row.push_back(table.scale() > 0 ? drawn : 0.0f);
+    }
+    row.resize(WidestRow(scenario));
+  }
+  return rows;
+}
+
 // Of trainers of one's own: the parameters stand one behind the other, and are born as zeros.
 Referee::Job WithParameters(const Scenario& scenario, ShardId shard, Referee::Job job) {
   const std::vector<KeyRange> all = KeysOf(scenario);
@@ -104,6 +122,9 @@ Referee::Job WithParameters(const Scenario& scenario, ShardId shard, Referee::Jo
   for (size_t number = 0; number < all.size(); ++number) {
     Referee::NamedJob parameter;
     parameter.handler = PlainHandlerOf(scenario.parameters[number], scenario.training);
+    if (scenario.parameters[number].has_table()) {
+      parameter.row_width = scenario.parameters[number].shape(0);
+    }
     for (uint64_t key = all[number].begin; key < all[number].end; ++key) {
       if (key < job.begin || key >= job.begin + job.keys) continue;
       if (parameter.keys == 0) parameter.begin = key - job.begin;
@@ -112,6 +133,8 @@ Referee::Job WithParameters(const Scenario& scenario, ShardId shard, Referee::Jo
     job.parameters.push_back(std::move(parameter));
   }
   job.born.resize(job.keys);
+  job.row_width = static_cast<uint32_t>(WidestRow(scenario));
+  job.born_rows = RowsOfTablesAtBirth(scenario, shard);
   return job;
 }
 

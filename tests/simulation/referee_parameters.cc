@@ -34,9 +34,10 @@ bool Referee::PartsFit(const google::protobuf::RepeatedPtrField<ParameterPart>& 
 }
 
 bool Referee::ParametersFit(const Gradient::Update& update) const {
-  if (job_.parameters.empty()) return update.put_size() + update.part_size() == 0;
+  const int named = update.put_size() + update.part_size() + update.table_size();
+  if (job_.parameters.empty()) return named == 0;
   if (update.has_slice() || (update.part_size() > 0 && update.weight_sum() == 0)) return false;
-  return PartsFit(update.put()) && PartsFit(update.part());
+  return PartsFit(update.put()) && PartsFit(update.part()) && TablesFit(update);
 }
 
 std::vector<uint32_t> Referee::WithValues(const State& state, std::optional<uint64_t> at) {
@@ -76,6 +77,8 @@ void Referee::StepNamed(State& state, const std::vector<const Gradient::Update*>
     all.push_back(Combine(messages, number, (*named)[number].from.has_value(), state));
     is_finite = is_finite && all.back().is_finite;
   }
+  const TableSteps tables = CombineTables(messages);
+  for (const auto& [number, step] : tables) is_finite = is_finite && step.is_finite;
   if (!is_finite) ++state.poisoned;
   for (uint32_t number = 0; number < named->size() && is_finite; ++number) {
     const Combined& step = all[number];
@@ -88,6 +91,10 @@ void Referee::StepNamed(State& state, const std::vector<const Gradient::Update*>
       SetNumber(parameter, i, is, *weights, *slots);
     }
     ++(*named)[number].updates;
+    has_changed = true;
+  }
+  if (is_finite && !tables.empty()) {
+    StepTables(state, tables, *named);
     has_changed = true;
   }
   if (has_changed) ++state.steps;

@@ -14,9 +14,7 @@ bool Referee::RowsFit(const Gradient& message) const {
   const EmbeddingBlock& rows = update.embeddings();
   const bool some = rows.id_size() + rows.value_size() > 0;
   if (job_.row_width == 0) return !some && wanted.empty();
-  if (some && update.row_count() == 0) return false;
-  const auto values = static_cast<uint64_t>(rows.value_size());
-  if (values != static_cast<uint64_t>(rows.id_size()) * job_.row_width) return false;
+  if (some && job_.parameters.empty() && update.row_count() == 0) return false;
   const auto of_this_shard = [this](const auto& ids) {
     const bool ascend = std::adjacent_find(ids.begin(), ids.end(), [](uint64_t id, uint64_t next) {
                           return id >= next;
@@ -24,7 +22,10 @@ bool Referee::RowsFit(const Gradient& message) const {
     return ascend && std::all_of(ids.begin(), ids.end(),
                                  [this](uint64_t id) { return job_.born_rows.contains(id); });
   };
-  return of_this_shard(rows.id()) && of_this_shard(wanted);
+  if (!of_this_shard(rows.id()) || !of_this_shard(wanted)) return false;
+  size_t floats = 0;
+  for (const uint64_t id : rows.id()) floats += WidthOf(id);
+  return static_cast<size_t>(rows.value_size()) == floats;
 }
 
 bool Referee::IsOver(const Row& row, int64_t now_ms) const {

@@ -39,6 +39,7 @@ std::string Compare(const Scenario& scenario, const Simulation& simulation, Outc
     ++outcome.coverage[scenario.wide ? "online, wide, and compared" : "online, and compared"];
   }
   if (scenario.external()) ++outcome.coverage["job of trainers of one's own, and compared"];
+  if (scenario.has_tables()) ++outcome.coverage["job of tables, and compared"];
   if (scenario.regression) ++outcome.coverage["regression, and compared"];
   const Trained trained =
       TrainInOneProcess(scenario, PoisonedUpdates(simulation, scenario.shards), snapshots.Rounds(),

@@ -264,7 +264,11 @@ JobTraining TrainingOf(const Scenario& scenario) {
 size_t SmallMessageBytes(const Scenario& scenario) {
   const bool is_long = std::ranges::max(scenario.rows) > 100;
   // Updates that are held have two values for each key.
-  if (scenario.external()) return 4'000 + 8 * KeysOf(scenario).back().end * 4;
+  if (scenario.external()) {
+    // A worker may name all rows, and want them.
+    const size_t rows = RowsOfTables(scenario).size();
+    return 4'000 + 8 * KeysOf(scenario).back().end * 4 + rows * (16 + 4 * 8 * kMostSimulatedWidth);
+  }
   // Of an online learner there are six values for each weight, and the race.
   if (scenario.online()) return scenario.hashed > 100 ? 240'000 : is_long ? 46'000 : 6'000;
   if (scenario.hashed > 100) return 40'000;  // held updates have a value for each key
@@ -381,6 +385,7 @@ Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number) {
 }
 
 std::vector<EmbeddingId> AllIds(const Scenario& scenario) {
+  if (scenario.external()) return RowsOfTables(scenario);
   std::vector<EmbeddingId> ids;
   for (size_t i = 0; scenario.wide && i < scenario.hashed; ++i) ids.push_back(scenario.numeric + i);
   for (size_t column = 0; column < scenario.ids; ++column) {

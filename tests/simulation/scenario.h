@@ -1,6 +1,7 @@
 // A job to be run: its options, and its rows as a function of its number.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -97,7 +98,10 @@ struct Scenario {
   bool sequential() const {
     return training.consistency().model() == Training::Consistency::SEQUENTIAL;
   }
-  bool has_rows() const { return ids > 0 || wide; }
+  bool has_tables() const {
+    return std::ranges::any_of(parameters, [](const auto& named) { return named.has_table(); });
+  }
+  bool has_rows() const { return ids > 0 || wide || has_tables(); }
   bool averages() const { return training.update().kind() == Training::Update::WEIGHT_CHANGE; }
   bool online() const { return training.update().kind() == Training::Update::ONLINE; }
   // Whoever dies. (With top_k a worker takes along what its updates kept back.)

@@ -5,6 +5,7 @@
 
 #include "base/big_endian.h"
 #include "tests/simulation/simulation.h"
+#include "tests/simulation/trainers.h"
 #include "topics/frame.h"
 #include "topics/packed_floats.h"
 
@@ -77,18 +78,22 @@ void Simulation::SpoilRows(ShardId shard, Gradient::Update& message) {
   message.set_row_count(1);
   message.set_weight_sum(1);
   const Referee::Job& job = inspector_.referee(shard).job();
-  message.mutable_slice()->set_begin(job.begin);
-  message.mutable_slice()->set_end(job.begin + job.keys);
+  if (!world_.scenario.external()) {
+    message.mutable_slice()->set_begin(job.begin);
+    message.mutable_slice()->set_end(job.begin + job.keys);
+  }
   const std::vector<EmbeddingId> ids = AllIds(world_.scenario);
   const EmbeddingId id = ids[world_.random.Below(ids.size())];
   EmbeddingBlock& rows = *message.mutable_embeddings();
   rows.add_id(id);
-  rows.mutable_value()->Resize(static_cast<int>(job.row_width), 1.0f);
+  const size_t width = inspector_.referee(shard).WidthOf(id);
+  if (world_.scenario.external()) message.add_table(TableParameterOf(world_.scenario, id));
+  rows.mutable_value()->Resize(static_cast<int>(width), 1.0f);
   if (!job.born_rows.contains(id)) {
     world_.Count("stranger: an embedding row of another shard");
   } else {
     world_.Count("stranger: an embedding row of another width");
-    rows.mutable_value()->Truncate(static_cast<int>(world_.random.Below(job.row_width)));
+    rows.mutable_value()->Truncate(static_cast<int>(world_.random.Below(width)));
   }
   const FloatFormat format = world_.scenario.training.compression().values();
   PackUpdate(format, 0, message);

@@ -88,6 +88,8 @@ constexpr std::string_view kMustHappen[] = {
     "input-data truncated",
     "largest part of updates sent, and compared",
     "job of trainers of one's own, and compared",
+    "job of tables, and compared",
+    "trainer waits for rows",
     "job whose workers changed, and compared",
     "loss: gradients deleted in front of the position",
     "loss: gradients recreated",

@@ -41,6 +41,11 @@ std::vector<Referee::NamedState> NamedAtStart(const std::map<ShardId, StoredSnap
                                               const Referee::Job& job) {
   std::vector<Referee::NamedState> named(job.parameters.size());
   for (size_t number = 0; number < named.size(); ++number) {
+    named[number].is_table = job.parameters[number].row_width > 0;
+    for (const auto& [shard, part] : parts) {
+      if (!named[number].is_table) break;
+      named[number].updates = std::max(named[number].updates, (*part.cut.named)[number].updates);
+    }
     if (job.parameters[number].keys == 0) continue;
     named[number].from = 0;
     for (const auto& [shard, part] : parts) {

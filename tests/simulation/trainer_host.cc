@@ -110,13 +110,37 @@ bool TrainerHost::ReadShared() {
 
 bool TrainerHost::MayStep(const Hosted& hosted) {
   const std::optional<Clock> clock = hosted.task->steps().values_at();
-  return clock && !hosted.leaves && hosted.offered != clock;
+  return clock && !hosted.leaves && hosted.offered != clock &&
+         hosted.task->steps().MissingRows().empty();
+}
+
+bool TrainerHost::ReadRows(WorkerId worker, Clock clock, Hosted& hosted) {
+  TrainerSteps& steps = hosted.task->steps();
+  const std::vector<EmbeddingId> rows = RowsRead(world_.scenario, worker, clock);
+  // (What was read of a clock that somebody has made up is gone.)
+  const auto half = std::span(rows).first(rows.size() / 2);
+  if (hosted.reads != clock || (hosted.parts_read > 1 && !steps.HasRows(rows)) ||
+      !steps.HasRows(half)) {
+    hosted.parts_read = 0;
+  }
+  hosted.reads = clock;
+  while (hosted.parts_read < 2) {
+    steps.ReadRows(hosted.parts_read++ == 0 ? half : std::span(rows));
+    Advance(worker, hosted);
+    if (steps.values_at() != clock || !steps.MissingRows().empty()) {
+      world_.Count("trainer waits for rows");
+      return true;
+    }
+  }
+  if (!rows.empty()) world_.Count("trainer reads rows");
+  return false;
 }
 
 void TrainerHost::MakeStep(WorkerId worker, Hosted& hosted) {
   TrainerSteps& steps = hosted.task->steps();
   const Clock clock = *steps.values_at();
   if (clock < uint64_t{world_.scenario.rows[worker]}) {
+    if (ReadRows(worker, clock, hosted)) return;
     hosted.offered = clock;
     steps.Add(clock, MakeStep(worker, clock, steps));
   } else {
@@ -127,7 +151,15 @@ void TrainerHost::MakeStep(WorkerId worker, Hosted& hosted) {
 }
 
 TrainerStep TrainerHost::MakeStep(WorkerId worker, Clock clock, const TrainerSteps& steps) const {
-  return StepOf(world_.scenario, worker, clock, steps.values(), steps.has_values());
+  return StepOf(world_.scenario, worker, clock, steps.values(), steps.has_values(), RowsIn(steps));
+}
+
+RowReader TrainerHost::RowsIn(const TrainerSteps& steps) const {
+  return [this, &steps](EmbeddingId row) -> std::vector<float> {
+    if (!steps.HasRows({&row, 1})) return std::vector<float>(WidthOf(world_.scenario, row));
+    const std::span<const float> values = steps.ValuesOf(row);
+    return {values.begin(), values.end()};
+  };
 }
 
 void TrainerHost::Advance(WorkerId worker, Hosted& hosted) {

@@ -10,6 +10,7 @@
 
 #include "tasks/shared_weights_reader.h"
 #include "tasks/trainer_task.h"
+#include "tests/simulation/trainers.h"
 #include "tests/simulation/worker_process.h"
 
 namespace millrace::simulation {
@@ -33,6 +34,8 @@ class TrainerHost : public WorkerProcess {
  protected:
   // The seam: what a planted error does otherwise.
   virtual TrainerStep MakeStep(WorkerId worker, Clock clock, const TrainerSteps& steps) const;
+  // What the steps have read; of a row that they have not, zeros.
+  RowReader RowsIn(const TrainerSteps& steps) const;
   virtual void Change(std::vector<OutgoingRecord>&) const {}
 
  private:
@@ -41,6 +44,9 @@ class TrainerHost : public WorkerProcess {
     Offset next_weights = 0;
     bool lost = false;
     std::optional<Clock> offered{};  // the last clock of which it has made a step
+    // The clock whose rows it reads, and in how many parts it has begun to.
+    std::optional<Clock> reads{};
+    size_t parts_read = 0;
     bool leaves = false;
   };
 
@@ -50,6 +56,9 @@ class TrainerHost : public WorkerProcess {
   // Has values of which no step is made.
   static bool MayStep(const Hosted& hosted);
   void MakeStep(WorkerId worker, Hosted& hosted);
+  // Reads what the step of this clock needs: one half of the rows, then the other. Returns whether
+  // it has to wait for some of them.
+  bool ReadRows(WorkerId worker, Clock clock, Hosted& hosted);
   void Advance(WorkerId worker, Hosted& hosted);
   void SendFrom(WorkerId worker);
 

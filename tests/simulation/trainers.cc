@@ -4,10 +4,13 @@
 #include <cmath>
 #include <string>
 
+#include "base/hash.h"
+
 namespace millrace::simulation {
 namespace {
 
 constexpr uint64_t kMostSteps = 16;
+constexpr uint64_t kRowsOfTable = 6;
 constexpr const char* kHandlers[] = {"",     "sgd",  "momentum", "adagrad",
                                      "adam", "ftrl", "assign",   "add"};
 constexpr double kMultipliers[] = {0.5, 1, 1, 3};
@@ -27,12 +30,17 @@ float Number(uint64_t drawn) {
 NamedParameter DrawParameter(Random& random, uint32_t number, bool is_long) {
   NamedParameter parameter;
   parameter.set_name("parameter " + std::to_string(number));
-  const uint64_t dimensions = random.Below(3);
-  for (uint64_t i = 0; i < dimensions; ++i) parameter.add_shape(random.Between(1, 5));
-  if (is_long) parameter.add_shape(300);
   parameter.set_handler(kHandlers[random.Below(std::size(kHandlers))]);
   parameter.set_learning_rate_multiplier(kMultipliers[random.Below(std::size(kMultipliers))]);
   parameter.set_decay_multiplier(kMultipliers[random.Below(std::size(kMultipliers))]);
+  if (random.Chance(0.3)) {
+    parameter.add_shape(random.Between(1, kMostSimulatedWidth));
+    parameter.mutable_table()->set_scale(random.Chance(0.5) ? 0.25 : 0);
+    return parameter;
+  }
+  const uint64_t dimensions = random.Below(3);
+  for (uint64_t i = 0; i < dimensions; ++i) parameter.add_shape(random.Between(1, 5));
+  if (is_long) parameter.add_shape(300);
   return parameter;
 }
 
@@ -69,8 +77,14 @@ void DrawTrainers(Scenario& scenario) {
   const auto count = static_cast<uint32_t>(random.Between(1, 5));
   for (uint32_t number = 0; number < count; ++number) {
     drawn.parameters.push_back(DrawParameter(random, number, is_long && number == 1));
-    has_ftrl = has_ftrl || drawn.parameters.back().handler() == "ftrl";
+    NamedParameter& parameter = drawn.parameters.back();
+    const bool is_ftrl =
+        parameter.handler() == "ftrl" ||
+        (parameter.handler().empty() && optimizer.kind() == Training::Optimizer::FTRL);
+    has_ftrl = has_ftrl || is_ftrl;
+    if (is_ftrl && parameter.has_table()) parameter.mutable_table()->set_scale(0);
   }
+  drawn.training.mutable_embedding()->set_admit_after(random.Chance(0.7) ? 1 : 2);
   if (!has_ftrl && random.Chance(0.3)) drawn.training.mutable_optimizer()->set_decay(0.05);
   if (scenario.max_frame_bytes < kMaxFrameBytes) {
     drawn.max_frame_bytes = is_long ? 4000 : random.Between(40, 120);
@@ -85,7 +99,7 @@ std::vector<KeyRange> KeysOf(const Scenario& scenario) {
   std::vector<KeyRange> keys;
   uint64_t end = 0;
   for (const NamedParameter& parameter : scenario.parameters) {
-    uint64_t size = 1;
+    uint64_t size = parameter.has_table() ? 0 : 1;
     for (const uint64_t extent : parameter.shape()) size *= extent;
     keys.push_back({end, end + size});
     end += size;
@@ -101,8 +115,59 @@ bool Changes(const Scenario& scenario, WorkerId worker, Clock clock, uint32_t nu
   return Draw(scenario, worker, clock, 10ULL * number + 1) % 3 != 0;
 }
 
+std::vector<EmbeddingId> RowsOfTables(const Scenario& scenario) {
+  std::vector<EmbeddingId> rows;
+  uint64_t table = 0;
+  for (const NamedParameter& parameter : scenario.parameters) {
+    if (!parameter.has_table()) continue;
+    for (uint64_t i = 0; i + 1 < kRowsOfTable; ++i) rows.push_back(table << 56 | i * i);
+    rows.push_back(table << 56 | 0xffffffffffffff);
+    ++table;
+  }
+  return rows;
+}
+
+uint32_t TableParameterOf(const Scenario& scenario, EmbeddingId row) {
+  uint64_t before = row >> 56;
+  uint32_t number = 0;
+  while (!scenario.parameters[number].has_table() || before-- > 0) ++number;
+  return number;
+}
+
+size_t WidthOf(const Scenario& scenario, EmbeddingId row) {
+  return scenario.parameters[TableParameterOf(scenario, row)].shape(0);
+}
+
+size_t WidestRow(const Scenario& scenario) {
+  size_t widest = 0;
+  for (const EmbeddingId row : RowsOfTables(scenario)) {
+    widest = std::max(widest, WidthOf(scenario, row));
+  }
+  return widest;
+}
+
+std::vector<EmbeddingId> RowsRead(const Scenario& scenario, WorkerId worker, Clock clock) {
+  std::vector<EmbeddingId> read;
+  for (const EmbeddingId row : RowsOfTables(scenario)) {
+    if (Draw(scenario, worker, clock, 100'000 + 3 * row) % 3 == 0) read.push_back(row);
+  }
+  return read;
+}
+
+// Of a row that it reads, what it says of it.
+std::vector<float> ChangeOfRow(const Scenario& scenario, WorkerId worker, Clock clock,
+                               EmbeddingId row, const std::vector<float>& values) {
+  std::vector<float> change;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint64_t drawn = Draw(scenario, worker, clock, Mix64(row) + i);
+    change.push_back(0.125f * values[i] + Number(drawn));
+  }
+  return change;
+}
+
 TrainerStep StepOf(const Scenario& scenario, WorkerId worker, Clock clock,
-                   std::span<const float> values, const std::vector<uint32_t>& has_values) {
+                   std::span<const float> values, const std::vector<uint32_t>& has_values,
+                   const RowReader& row_of) {
   TrainerStep step;
   step.weight = static_cast<double>(1 + Draw(scenario, worker, clock, 1) % 9);
   step.rows = Draw(scenario, worker, clock, 2) % 4;
@@ -117,6 +182,15 @@ TrainerStep StepOf(const Scenario& scenario, WorkerId worker, Clock clock,
       const float change = Number(Draw(scenario, worker, clock, 1001 + 2 * key));
       if (changes) step.part[number].push_back(0.125f * values[key] + sign * change);
     }
+  }
+  for (const EmbeddingId row : RowsRead(scenario, worker, clock)) {
+    if (Draw(scenario, worker, clock, 100'001 + 3 * row) % 4 == 0) continue;
+    step.table_rows[row] = ChangeOfRow(scenario, worker, clock, row, row_of(row));
+  }
+  // Mostly it knows what the next one reads; and now and then it is mistaken.
+  for (const EmbeddingId row : RowsRead(scenario, worker, clock + 1)) {
+    const uint64_t drawn = Draw(scenario, worker, clock, 100'002 + 3 * row);
+    if (Draw(scenario, worker, clock, 3) % 4 > 0 && drawn % 8 > 0) step.wanted.insert(row);
   }
   return step;
 }

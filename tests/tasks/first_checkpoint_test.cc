@@ -192,6 +192,29 @@ TEST_F(FirstCheckpointTest, WhatWasPutInOneShardOnlyIsToBePutOnceMore) {
   EXPECT_EQ(one.parameters(0).parameter(), 0u) << "all of which the first shard has";
 }
 
+// Whichever rows they have.
+TEST_F(FirstCheckpointTest, AllShardsGoOnWithTheStepsOfATable) {
+  const std::vector<PlainParameters::Parameter> tables = {
+      {.size = 2, .handler = "adam", .is_table = true},
+      {.size = 3, .handler = "adam", .is_table = true}};
+  ParameterJob before(tables, 2, 1, kSequential);
+  before.Send(0, 0, {.rows = {{1, {{5, {1, 2, 3}}}}}});
+  before.Send(0, 1, {.rows = {{1, {{5, {1, 2, 3}}}}}});
+  for (uint32_t shard = 0; shard < 3; ++shard) {
+    FirstCheckpoint first(ParameterJob(tables, 3, 1, kSequential).server(shard).options(),
+                          SnapshotStart::kSameStream);
+    for (uint32_t of = 0; of < 2; ++of) {
+      first.AddState(ShardId(of), SnapshotStateFrom(before.server(of).processor()));
+    }
+    const StatusOr<Checkpoint> checkpoint = first.Finish();
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    const ShardState state = *DecodeState(ParseFrame(checkpoint->entries.back().value)->body);
+    ASSERT_EQ(state.parameters_size(), 1) << "no step has named the other";
+    EXPECT_EQ(state.parameters(0).parameter(), 1u);
+    EXPECT_EQ(state.parameters(0).updates(), 2u);
+  }
+}
+
 // Shards that have made other steps, since these named parameters of others.
 TEST_F(FirstCheckpointTest, AShardMayHaveMadeMoreStepsThanTheFirst) {
   ParameterJob before(ThreeParameters(), 2, 1, kSequential);

@@ -74,6 +74,11 @@ TEST(GroupChecks, RefuseWhatTheyDoNotExchange) {
   training.Clear();
   training.set_sharding(Training::DYNAMIC);
   EXPECT_THAT(ErrorOf(Rows(), training), HasSubstr("--sharding dynamic"));
+  training.Clear();
+  training.set_model(Training::EXTERNAL);
+  JobFeatures tables = Parameters("add");
+  tables.mutable_parameters(0)->mutable_table();
+  EXPECT_THAT(ErrorOf(tables, training), HasSubstr("the rows of the table p"));
 }
 
 }  // namespace

@@ -34,6 +34,17 @@ TEST(ParameterLayoutTest, OneStandsBehindTheOther) {
               ElementsAre(KeyRange{0, 12}, KeyRange{12, 13}, KeyRange{13, 17}));
 }
 
+TEST(ParameterLayoutTest, ATableHasNoKeys) {
+  JobFeatures features;
+  Add(features, "w", {3, 4});
+  Add(features, "table", {5}).mutable_table();
+  Add(features, "b", {4});
+  EXPECT_THAT(*LayOutParameters(features),
+              ElementsAre(KeyRange{0, 12}, KeyRange{12, 12}, KeyRange{12, 16}));
+  features.mutable_parameters(1)->add_shape(2);
+  EXPECT_THAT(LayOutParameters(features).status().message(), HasSubstr("the table table: give"));
+}
+
 TEST(ParameterLayoutTest, SaysWhichIsWrongAndWhy) {
   const auto complaint = [](auto change) {
     JobFeatures features;
