@@ -269,12 +269,34 @@ Status CheckNoTaskFlags(const MasterFlags& flags) {
 
 StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const MasterFlags& flags) {
   TaskServerOptions tasks;
+                            : flags.evaluation_records            ? "--evaluation-records"
+                            : flags.evaluation_task_records       ? "--evaluation-task-records"
+                            : flags.evaluation_every_tasks        ? "--evaluation-every-tasks"
+                            : flags.end_task                      ? "--end-task"
   if (flags.master_address.empty()) {
     MILLRACE_RETURN_IF_ERROR(CheckNoTaskFlags(flags));
     return tasks;
   }
   if (!IsHostAndPort(flags.master_address)) {
     return absl::InvalidArgumentError(absl::StrCat("--master-address ", flags.master_address,
+Status AddFollowers(const MasterFlags& flags, TaskServerOptions& tasks) {
+  const char* const alone = flags.evaluation_task_records  ? "--evaluation-task-records"
+                            : flags.evaluation_every_tasks ? "--evaluation-every-tasks"
+                                                           : nullptr;
+  if (!flags.evaluation_records && alone != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(alone,
+                     " has no effect without --evaluation-records: give that, too, or leave "
+                     "out ",
+                     alone));
+  }
+  tasks.evaluation_records = flags.evaluation_records.value_or(0);
+  tasks.evaluation_task_records = flags.evaluation_task_records.value_or(0);
+  tasks.evaluation_every_tasks = flags.evaluation_every_tasks.value_or(0);
+  tasks.end_task = flags.end_task;
+  return absl::OkStatus();
+}
+
                                                    ": a HOST:PORT is needed, 127.0.0.1:50001 say"));
   }
   if (!IsLoopback(flags.master_address)) {
@@ -294,6 +316,7 @@ Status CheckSharding(const JobConfig& config, const MasterFlags& flags) {
   if (config.training().sharding() != Training::DYNAMIC) {
     if (flags.lease_rows == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(
+  MILLRACE_RETURN_IF_ERROR(AddFollowers(flags, tasks));
         "--lease-rows has no effect without --sharding dynamic: give that, too, or leave it out");
   }
   if (!flags.worker_command.empty()) {

@@ -6,6 +6,8 @@
 namespace millrace {
 namespace {
 
+constexpr int64_t kMostFlagRecords = int64_t{1} << 53;
+
 void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
   constexpr char kGroup[] = "Processes";
   app.add_option("--launcher", flags.launcher,
@@ -109,6 +111,29 @@ void AddTaskFlags(CLI::App& app, MasterFlags& flags) {
       ->group(kGroup);
 }
 
+  app.add_option("--evaluation-records", flags.evaluation_records,
+                 "Trainers that call get_task also get EVALUATION tasks, of a data set of so many\n"
+                 "records, after each epoch. (This and the next three: of the training data sets\n"
+                 "that are begun from now on)")
+      ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
+      ->type_name("UINT")
+      ->group(kGroup);
+  app.add_option("--evaluation-task-records", flags.evaluation_task_records,
+                 "Records of an EVALUATION task [those of a TRAINING task]")
+      ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
+      ->type_name("UINT")
+      ->group(kGroup);
+  app.add_option("--evaluation-every-tasks", flags.evaluation_every_tasks,
+                 "Evaluate whenever so many more TRAINING tasks are over, and when all are\n"
+                 "[those of an epoch]")
+      ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
+      ->type_name("UINT")
+      ->group(kGroup);
+  app.add_flag(
+         "--end-task", flags.end_task,
+         "One trainer that calls get_task gets a TRAIN_END_CALLBACK task when all others are\n"
+         "done, to export the model, say")
+      ->group(kGroup);
 }  // namespace
 
 void AddMasterFlags(CLI::App& app, MasterFlags& flags) {

@@ -35,6 +35,10 @@ struct MasterFlags {
   std::string master_address;
   std::optional<uint64_t> task_timeout_s;
   std::string task_fault_tolerance;  // kOn, kOff or, if it was not given, empty
+  std::optional<int64_t> evaluation_records;
+  std::optional<int64_t> evaluation_task_records;
+  std::optional<int64_t> evaluation_every_tasks;
+  bool end_task = false;
   std::optional<uint64_t> node_timeout_s;
   uint64_t lease_rows = 0;
 };
