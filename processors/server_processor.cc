@@ -84,6 +84,7 @@ Status ServerProcessor::Process(const GradientRecord& record, ServerOutput& outp
   if (!message->has_value()) return absl::OkStatus();
   MILLRACE_RETURN_IF_ERROR(Handle(*std::move(*message), record, output));
   if (!options_.consistency.sequential()) TryResize(output);
+  if (!at_cut()) BeginIfPeriodIsOver();
   CheckInvariants();
   return absl::OkStatus();
 }
@@ -171,6 +172,7 @@ void ServerProcessor::HandleWhileLost(Gradient message, ServerOutput& output) {
 void ServerProcessor::GoOnFrom(const LostState::Restored& restored) {
   model_.SetWeights(restored.slice);
   model_.set_steps(restored.clock);
+  snapshot_steps_ = restored.clock;
   moments_.Merge(FromProto(restored.moments));
   if (options_.keeps_previous_round()) {
     mutable_shard().KeepPreviousRound();
