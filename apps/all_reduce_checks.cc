@@ -59,6 +59,15 @@ Status CheckServers(const JobConfig& config) {
     return WrongForAllReduce(
         "it cannot start from a snapshot yet; leave out --from-snapshot, or train with servers");
   }
+  if (config.training().snapshot_every() > 0) {
+    return WrongForAllReduce(
+        "it takes no snapshot but that of its end; leave out --snapshot-every and "
+        "--snapshots-kept");
+  }
+  if (server.evaluation_every() > 0) {
+    return WrongForAllReduce(
+        "it is evaluated at its end only; leave out --evaluation-every, or train with servers");
+  }
   if (server.weights_at_checkpoints()) {
     return WrongForAllReduce(
         "the weights file is written at the end of the job; leave out --weights-at-checkpoints");

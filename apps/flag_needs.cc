@@ -56,6 +56,7 @@ bool HasCategories(const JobConfig& config) {
 bool HasText(const JobConfig& config) { return !config.features().text().empty(); }
 bool HasTimes(const JobConfig& config) { return !config.producer().time_column().empty(); }
 bool HasTest(const JobConfig& config) { return config.server().has_test_file(); }
+bool HasSnapshotDir(const JobConfig& config) { return config.server().has_snapshot_dir(); }
 
 struct Need {
   const char* field;  // of the flag that was given
@@ -95,6 +96,9 @@ constexpr Need kNeeds[] = {
     {"training.embedding.seed", "--model fm, deepfm, network or external", HasDrawnRows},
     {"training.embedding.l2", "--model fm or deepfm", HasFactors},
     {"server.evaluation_interval_s", "--test", HasTest},
+    {"server.evaluation_every", "--test", HasTest},
+    {"training.snapshot_every", "--snapshot-dir", HasSnapshotDir},
+    {"server.snapshots_kept", "--snapshot-dir", HasSnapshotDir},
 };
 
 }  // namespace

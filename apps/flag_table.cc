@@ -311,6 +311,10 @@ FlagGroup ServerProgramGroup() {
           {"--encoding", "csv.encoding",
            "Encoding of --test: latin1 is windows-1252, of which ISO 8859-1 is a part"},
           {"--evaluation-interval", "server.evaluation_interval_s", "Seconds between evaluations"},
+          {"--evaluation-every", "server.evaluation_every",
+           "Evaluate whenever shard 0 has made so many more steps, which are rounds in a "
+           "sequential "
+           "job and else updates, instead of by --evaluation-interval. 0: by that"},
           {"--evaluation-log", "server.evaluation_log",
            "CSV file with a line for each evaluation of --test: "
            "timestamp;partition;vectorClock;loss;fMeasure;accuracy;rmse;prior_rmse;mae;r2;auc;"
@@ -415,6 +419,12 @@ FlagGroup SnapshotGroup() {
            "model to be taken away, in the folder model. All servers need the same "
            "--snapshot-dir, on a disk that they share",
            "requested snapshots in --data-dir, and none at the end"},
+          {"--snapshot-every", "training.snapshot_every",
+           "With --snapshot-dir: a snapshot is also begun whenever shard 0 has made so many more "
+           "steps, which are rounds in a sequential job and else updates. 0: none"},
+          {"--snapshots-kept", "server.snapshots_kept",
+           "With --snapshot-dir: so many of the job's snapshots are kept, the newest, and that of "
+           "its end; older ones are removed. 0: all are kept"},
           {"--from-snapshot", "server.from_snapshot",
            "Start a new job (another --job) from this snapshot, on any number of shards, and "
            "continue after the rows that it was trained on: CsvProducer sends the same rows again"},

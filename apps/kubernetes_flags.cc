@@ -22,9 +22,10 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags& flags) {
                  "[that of --pod-template]")
       ->type_name("IMAGE")
       ->group(kKubernetesGroup);
-  app.add_option("--pod-template", flags.pod_template,
-                 "A pod as JSON with what all pods have: resources, volumes, probes. In the path,\n"
-                 "{group} is server, worker or producer; in the file, {process} is worker-2, say")
+  app.add_option(
+         "--pod-template", flags.pod_template,
+         "A pod as JSON with what all pods have: resources, volumes, probes. In the path,\n"
+         "{group} is server, worker, producer or end; in the file, {process} is worker-2, say")
       ->type_name("FILE")
       ->group(kKubernetesGroup);
   app.add_option("--kubernetes-namespace", flags.api.kube_namespace,

@@ -117,7 +117,7 @@ StatusOr<std::string> ProgramDir() {
 }
 
 // A program without a folder is looked for in PATH, as a shell does.
-StatusOr<std::string> FoundInPath(const std::string& program) {
+StatusOr<std::string> FoundInPath(const std::string& program, const char* flag) {
   std::error_code error;
   const fs::path here = fs::current_path(error);
   if (error) return absl::FailedPreconditionError("the current folder: " + error.message());
@@ -128,25 +128,34 @@ StatusOr<std::string> FoundInPath(const std::string& program) {
     const fs::path candidate = here / folder / program;
     if (access(candidate.c_str(), X_OK) == 0) return candidate.string();
   }
-  return absl::NotFoundError(
-      absl::StrCat("--worker-command: there is no program ", program, " in PATH"));
+  return absl::NotFoundError(absl::StrCat(flag, ": there is no program ", program, " in PATH"));
 }
 
-// Its words. A program that another machine is to run is looked for there.
-StatusOr<std::vector<std::string>> WorkerCommand(const MasterFlags& flags) {
-  if (flags.worker_command.empty()) return std::vector<std::string>();
-  if (flags.worker_processes == 0) {
+// The words of the flag's command; none: it was not given. A program that another machine is to run
+// is looked for there.
+StatusOr<std::vector<std::string>> WordsOf(const std::string& command, const char* flag,
+                                           const MasterFlags& flags) {
+  if (command.empty()) return std::vector<std::string>();
+  StatusOr<std::vector<std::string>> words = CommandWords(command);
+  if (!words.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", words.status().message()));
+  }
+  if (flags.launcher == kKubernetesLauncher) return words;
+  MILLRACE_ASSIGN_OR_RETURN(words->front(), FoundInPath(words->front(), flag));
+  return words;
+}
+
+Status AddCommands(const MasterFlags& flags, JobProcessesOptions& options) {
+  if (!flags.worker_command.empty() && flags.worker_processes == 0) {
     return absl::InvalidArgumentError(
         "--worker-command has no effect with --worker-processes 0: give 1 or more, or leave it "
         "out");
   }
-  StatusOr<std::vector<std::string>> words = CommandWords(flags.worker_command);
-  if (!words.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--worker-command: ", words.status().message()));
-  }
-  if (flags.launcher == kKubernetesLauncher) return words;
-  MILLRACE_ASSIGN_OR_RETURN(words->front(), FoundInPath(words->front()));
-  return words;
+  MILLRACE_ASSIGN_OR_RETURN(options.worker_command,
+                            WordsOf(flags.worker_command, "--worker-command", flags));
+  MILLRACE_ASSIGN_OR_RETURN(options.end_command,
+                            WordsOf(flags.end_command, "--end-command", flags));
+  return absl::OkStatus();
 }
 
 Status CheckFile(const std::string& path, const char* flag) {
@@ -231,8 +240,8 @@ Status CheckExternal(const JobConfig& config, const MasterFlags& flags) {
 using KeepSettings =
     std::function<StatusOr<std::string>(JobProgram program, const JobConfig& file)>;
 
-StatusOr<ProcessPlan> PlanOf(const JobConfig& config, const MasterFlags& flags,
-                             JobProcessesOptions options, const KeepSettings& keep_file) {
+StatusOr<ProcessPlan> PlanOf(const JobConfig& config, JobProcessesOptions options,
+                             const KeepSettings& keep_file) {
   std::error_code error;
   const fs::path here = fs::current_path(error);
   if (error) return absl::FailedPreconditionError("the current folder: " + error.message());
@@ -247,7 +256,6 @@ StatusOr<ProcessPlan> PlanOf(const JobConfig& config, const MasterFlags& flags,
   if (!options.worker_evaluation_log.empty()) {
     options.worker_evaluation_log = (here / options.worker_evaluation_log).string();
   }
-  MILLRACE_ASSIGN_OR_RETURN(options.worker_command, WorkerCommand(flags));
   MILLRACE_ASSIGN_OR_RETURN(ProcessPlan plan, PlanJobProcesses(options));
   const Status usable = CheckPlan(plan);
   if (!usable.ok()) {
@@ -261,10 +269,32 @@ Status CheckNoTaskFlags(const MasterFlags& flags) {
   const char* const given = flags.task_timeout_s                  ? "--task-timeout"
                             : !flags.task_fault_tolerance.empty() ? "--task-fault-tolerance"
                             : flags.node_timeout_s                ? "--node-timeout"
+                            : flags.evaluation_records            ? "--evaluation-records"
+                            : flags.evaluation_task_records       ? "--evaluation-task-records"
+                            : flags.evaluation_every_tasks        ? "--evaluation-every-tasks"
+                            : flags.end_task                      ? "--end-task"
                                                                   : nullptr;
   if (given == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       given, " has no effect without --master-address: give that, too, or leave out ", given));
+}
+
+Status AddFollowers(const MasterFlags& flags, TaskServerOptions& tasks) {
+  const char* const alone = flags.evaluation_task_records  ? "--evaluation-task-records"
+                            : flags.evaluation_every_tasks ? "--evaluation-every-tasks"
+                                                           : nullptr;
+  if (!flags.evaluation_records && alone != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(alone,
+                     " has no effect without --evaluation-records: give that, too, or leave "
+                     "out ",
+                     alone));
+  }
+  tasks.evaluation_records = flags.evaluation_records.value_or(0);
+  tasks.evaluation_task_records = flags.evaluation_task_records.value_or(0);
+  tasks.evaluation_every_tasks = flags.evaluation_every_tasks.value_or(0);
+  tasks.end_task = flags.end_task;
+  return absl::OkStatus();
 }
 
 StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const MasterFlags& flags) {
@@ -286,6 +316,7 @@ StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const MasterFlags& 
   if (flags.task_fault_tolerance == kOff) tasks.most_failures = 0;
   tasks.node_timeout_ticks = flags.node_timeout_s.value_or(kNodeTimeoutS);
   tasks.seed = Fnv1a64(config.name());
+  MILLRACE_RETURN_IF_ERROR(AddFollowers(flags, tasks));
   return tasks;
 }
 
@@ -332,7 +363,7 @@ StatusOr<Prepared> PrepareLocal(const JobConfig& config, const MasterFlags& flag
   const KeepSettings keep = [&](JobProgram program, const JobConfig& file) {
     return KeepJobFile(processes.run_dir, std::string(GroupOf(program)), file);
   };
-  MILLRACE_ASSIGN_OR_RETURN(prepared.options.plan, PlanOf(config, flags, processes, keep));
+  MILLRACE_ASSIGN_OR_RETURN(prepared.options.plan, PlanOf(config, processes, keep));
   spdlog::info("job {}: what its processes say is in {}/logs", config.name(), processes.run_dir);
   return prepared;
 }
@@ -350,7 +381,7 @@ StatusOr<Prepared> PrepareKubernetes(const JobConfig& config, const MasterFlags&
     settings[std::move(name)] = std::move(text);
     return path;
   };
-  MILLRACE_ASSIGN_OR_RETURN(prepared.options.plan, PlanOf(config, flags, processes, keep));
+  MILLRACE_ASSIGN_OR_RETURN(prepared.options.plan, PlanOf(config, processes, keep));
   std::vector<std::string> groups;
   for (const ProcessGroup& group : prepared.options.plan.groups()) groups.push_back(group.name());
   MILLRACE_ASSIGN_OR_RETURN(KubernetesLauncherOptions options,
@@ -434,6 +465,7 @@ Status Run(const JobFlags& job_flags, MasterFlags flags) {
     MILLRACE_ASSIGN_OR_RETURN(processes.run_dir, RunDir(flags.run_dir, config));
   }
   MILLRACE_ASSIGN_OR_RETURN(processes.program_dir, ProgramDir());
+  MILLRACE_RETURN_IF_ERROR(AddCommands(flags, processes));
   MILLRACE_RETURN_IF_ERROR(PlanJobProcesses(processes).status());
   const std::atomic<bool>& stop = StopOnSignals();
   MasterWakeup wakeup;

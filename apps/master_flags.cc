@@ -6,6 +6,8 @@
 namespace millrace {
 namespace {
 
+constexpr int64_t kMostFlagRecords = int64_t{1} << 53;
+
 void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
   constexpr char kGroup[] = "Processes";
   app.add_option("--launcher", flags.launcher,
@@ -34,7 +36,8 @@ void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
       ->capture_default_str()
       ->group(kGroup);
   app.add_option("--relaunch-on-worker-failure", flags.relaunches,
-                 "A worker or CsvProducer that fails is started again so many times in a row.\n"
+                 "A worker, CsvProducer or --end-command that fails is started again so many times "
+                 "in a row.\n"
                  "(What was killed always is)")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str()
@@ -49,6 +52,13 @@ void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
                  "number of\n"
                  "the process, from 0, and {incarnation} the number of this start, which no other\n"
                  "start in the job has. Words as in a shell, with quotes")
+      ->type_name("COMMAND")
+      ->group(kGroup);
+  app.add_option("--end-command", flags.end_command,
+                 "A program and its arguments to run once, on this machine or as a pod, when all\n"
+                 "processes of the job have ended; not of a job that is stopped or has failed. "
+                 "Words\n"
+                 "as in --worker-command. Killed, it is started again, and failed as a worker is")
       ->type_name("COMMAND")
       ->group(kGroup);
   app.add_option("--worker-evaluation-log", flags.worker_evaluation_log,
@@ -100,6 +110,29 @@ void AddTaskFlags(CLI::App& app, MasterFlags& flags) {
          "off: it is given up, and so is a task that its trainer says has failed: no task\n"
          "is dealt out twice. Of data sets that are begun from now on [on]")
       ->check(CLI::IsMember({kOn, kOff}))
+      ->group(kGroup);
+  app.add_option("--evaluation-records", flags.evaluation_records,
+                 "Trainers that call get_task also get EVALUATION tasks, of a data set of so many\n"
+                 "records, after each epoch. (This and the next three: of the training data sets\n"
+                 "that are begun from now on)")
+      ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
+      ->type_name("UINT")
+      ->group(kGroup);
+  app.add_option("--evaluation-task-records", flags.evaluation_task_records,
+                 "Records of an EVALUATION task [those of a TRAINING task]")
+      ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
+      ->type_name("UINT")
+      ->group(kGroup);
+  app.add_option("--evaluation-every-tasks", flags.evaluation_every_tasks,
+                 "Evaluate whenever so many more TRAINING tasks are over, and when all are\n"
+                 "[those of an epoch]")
+      ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
+      ->type_name("UINT")
+      ->group(kGroup);
+  app.add_flag(
+         "--end-task", flags.end_task,
+         "One trainer that calls get_task gets a TRAIN_END_CALLBACK task when all others are\n"
+         "done, to export the model, say")
       ->group(kGroup);
   app.add_option("--node-timeout", flags.node_timeout_s,
                  "Seconds without a sign of life after which a node is dead, of those that join\n"

@@ -28,12 +28,17 @@ struct MasterFlags {
   uint32_t relaunches = 3;
   std::optional<uint32_t> server_relaunches;
   std::string worker_command;
+  std::string end_command;
   std::string worker_evaluation_log;
   bool stay = false;
   double grace_period_s = 30;
   bool run_dir_is_lost = false;
   std::string master_address;
   std::optional<uint64_t> task_timeout_s;
+  std::optional<int64_t> evaluation_records;
+  std::optional<int64_t> evaluation_task_records;
+  std::optional<int64_t> evaluation_every_tasks;
+  bool end_task = false;
   std::string task_fault_tolerance;  // kOn, kOff or, if it was not given, empty
   std::optional<uint64_t> node_timeout_s;
   uint64_t lease_rows = 0;

@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 constexpr uint32_t kServerPriority = 3;
 constexpr uint32_t kProducerPriority = 2;
 constexpr uint32_t kWorkerPriority = 1;
+constexpr uint32_t kEndPriority = 0;
 
 ProcessGroup& AddGroup(JobProgram program, uint32_t count, uint32_t priority, ProcessPlan& plan) {
   ProcessGroup& group = *plan.add_groups();
@@ -93,6 +94,30 @@ void AddWorkers(const JobProcessesOptions& options, ProcessPlan& plan) {
   group.add_command(options.worker_evaluation_log);
 }
 
+void AddEnd(const JobProcessesOptions& options, ProcessPlan& plan) {
+  ProcessGroup& group = *plan.add_groups();
+  group.set_name(kEndGroup);
+  group.set_count(1);
+  group.set_priority(kEndPriority);
+  group.set_least(1);
+  group.set_most_failures(options.most_relaunches + 1);
+  group.set_at_end(true);
+  for (const std::string& word : options.end_command) group.add_command(word);
+}
+
+Status CheckEnd(const JobProcessesOptions& options, bool has_processes) {
+  if (options.end_command.empty()) return absl::OkStatus();
+  if (options.stay) {
+    return absl::InvalidArgumentError(
+        "--end-command runs when the job's processes have ended, and --stay keeps them running: "
+        "leave one of the two out");
+  }
+  if (has_processes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--end-command runs when the job's processes have ended, and this job has none: it deals out "
+      "tasks until it is stopped. Trainers can be given a task at the end: --end-task");
+}
+
 Status CheckCounts(const JobProcessesOptions& options) {
   const uint32_t servers = options.server_processes;
   if (servers > options.shards) {
@@ -106,6 +131,7 @@ Status CheckCounts(const JobProcessesOptions& options) {
         "no process is to run: give --server-processes, --worker-processes or --input; or "
         "--master-address, to deal out tasks alone (docs/tasks.md)");
   }
+  MILLRACE_RETURN_IF_ERROR(CheckEnd(options, has_processes));
   const std::string& log = options.worker_evaluation_log;
   if (options.worker_processes > 1 && !log.empty() &&
       log.find(kRankPlaceholder) == std::string::npos) {
@@ -184,6 +210,7 @@ StatusOr<ProcessPlan> PlanJobProcesses(const JobProcessesOptions& options) {
   if (options.server_processes > 0) AddServers(options, plan);
   if (options.has_input) AddProducer(options, plan);
   if (options.worker_processes > 0) AddWorkers(options, plan);
+  if (!options.end_command.empty()) AddEnd(options, plan);
   return plan;
 }
 

@@ -32,6 +32,7 @@ struct JobProcessesOptions {
   bool all_reduce = false;
   bool stay = false;                          // servers and workers go on when the job has ended
   std::vector<std::string> worker_command{};  // instead of WorkerApp; empty: WorkerApp
+  std::vector<std::string> end_command{};     // runs when all others have ended; empty: nothing
   std::string worker_evaluation_log{};  // "{rank}" in it stands for the process's; empty: none
   // The files of the groups' settings (JobFileOf), absolute paths.
   std::string server_file;
@@ -39,7 +40,11 @@ struct JobProcessesOptions {
   std::string producer_file;
 };
 
-// The groups server, producer and worker, those with processes. InvalidArgument names the flag.
+// The group whose only process runs when the others have ended (end_command).
+inline constexpr char kEndGroup[] = "end";
+
+// The groups server, producer, worker and end, those with processes. InvalidArgument names the
+// flag.
 StatusOr<ProcessPlan> PlanJobProcesses(const JobProcessesOptions& options);
 
 enum class JobProgram { kServer, kWorker, kProducer };

@@ -16,6 +16,7 @@
 #include "master/node_service.h"
 #include "master/task_checkpoint.h"
 #include "messages/elasticai.grpc.pb.h"
+#include "topics/task_codec.h"
 
 namespace millrace {
 namespace {
@@ -47,6 +48,26 @@ std::string WorkerNameOf(const std::string& type, int32_t id) {
   return absl::StrCat(type.empty() ? "worker" : absl::AsciiStrToLower(type), "-", id);
 }
 
+static_assert(kEvaluationTask == proto::EVALUATION && kEndTask == proto::TRAIN_END_CALLBACK);
+
+// REQUIRES: the rest of it is there.
+void AddWhatFollows(const TaskServerOptions& options, TaskSetSpec& spec) {
+  const bool is_trained = spec.type() == proto::TRAINING || spec.type() == proto::NONE;
+  // (Of a set that cannot be, CheckTaskSet says why.)
+  const bool has_tasks = spec.records() > 0 && spec.records_per_task() > 0;
+  if (!is_trained || !has_tasks) return;
+  spec.set_end_task(options.end_task);
+  if (options.evaluation_records == 0) return;
+  TaskSetSpec::Evaluation& evaluation = *spec.mutable_evaluation();
+  const auto or_else = [](int64_t given, int64_t otherwise) {
+    return given > 0 ? given : otherwise;
+  };
+  evaluation.set_records(options.evaluation_records);
+  evaluation.set_records_per_task(
+      or_else(options.evaluation_task_records, spec.records_per_task()));
+  evaluation.set_every(or_else(options.evaluation_every_tasks, TasksPerEpoch(spec)));
+}
+
 TaskSetSpec SpecOf(const proto::ReportDatasetShardParamsRequest& request,
                    const TaskServerOptions& options) {
   TaskSetSpec spec;
@@ -64,14 +85,17 @@ TaskSetSpec SpecOf(const proto::ReportDatasetShardParamsRequest& request,
   spec.set_type(request.task_type());
   spec.set_timeout_ticks(options.timeout_ticks);
   spec.set_most_failures(options.most_failures);
+  AddWhatFollows(options, spec);
   return spec;
 }
 
-void FillTask(const std::string& set, const TaskAnswer& answer, proto::Task& task) {
-  if (answer.kind != TaskAnswer::Kind::kTask) return;  // the client leaves
+void FillTask(const TaskAnswer& answer, proto::Task& task) {
+  if (answer.kind == TaskAnswer::Kind::kNoTaskNow) task.set_type(proto::WAIT);
+  if (answer.kind != TaskAnswer::Kind::kTask) return;  // the client leaves, or asks again
   task.set_task_id(static_cast<int32_t>(answer.lease));
   task.set_type(static_cast<proto::TaskType>(answer.type));
-  task.mutable_shard()->set_name(set);
+  if (answer.type == kEvaluationTask) task.set_model_version(static_cast<int32_t>(answer.epoch));
+  task.mutable_shard()->set_name(answer.set);
   task.mutable_shard()->set_start(answer.range.begin);
   task.mutable_shard()->set_end(answer.range.end);
 }
@@ -103,12 +127,26 @@ class TaskService final : public proto::Master::CallbackService {
 
   Reactor* get_dataset_task(Context* context, const proto::GetDatasetTaskRequest* request,
                             proto::Task* task) override {
-    return Get(context, request->dataset_name(),
-               WorkerNameOf(request->worker_type(), request->worker_id()), task);
+    return Get(
+        context,
+        GetOf(request->dataset_name(), WorkerNameOf(request->worker_type(), request->worker_id())),
+        task);
   }
   Reactor* get_task(Context* context, const proto::GetTaskRequest* request,
                     proto::Task* task) override {
-    return Get(context, request->dataset_name(), WorkerNameOf("", request->worker_id()), task);
+    TaskCall call = GetOf(request->dataset_name(), WorkerNameOf("", request->worker_id()));
+    TaskCommand::Get& get = *call.command.mutable_get();
+    if (request->task_type() == proto::NONE) {
+      get.set_any(true);
+    } else if (request->task_type() == proto::EVALUATION) {
+      call.follows = get.set();
+      call.waits = false;  // whoever asks for one between two batches goes on to train
+      get.set_set(EvaluationSetOf(call.follows));
+    } else if (request->task_type() == proto::TRAIN_END_CALLBACK) {
+      call.follows = get.set();
+      get.set_set(EndSetOf(call.follows));
+    }
+    return Get(context, std::move(call), task);
   }
 
   Reactor* report_dataset_task_result(Context* context,
@@ -233,14 +271,16 @@ class TaskService final : public proto::Master::CallbackService {
     return reactor;
   }
 
-  Reactor* Get(Context* context, const std::string& dataset, std::string worker,
-               proto::Task* task) {
+  static TaskCall GetOf(const std::string& dataset, std::string worker) {
     TaskCall call;
-    const std::string set = SetNameOf(dataset);
-    call.command.mutable_get()->set_set(set);
+    call.command.mutable_get()->set_set(SetNameOf(dataset));
     call.command.mutable_get()->set_worker(std::move(worker));
+    return call;
+  }
+
+  Reactor* Get(Context* context, TaskCall call, proto::Task* task) {
     return Ask(context, std::move(call),
-               [task, set](const TaskAnswer& answer) { FillTask(set, answer, *task); });
+               [task](const TaskAnswer& answer) { FillTask(answer, *task); });
   }
 
   template <typename Request>

@@ -19,6 +19,12 @@ struct TaskServerOptions {
   uint64_t timeout_ticks = 0;
   uint32_t most_failures = 3;
   uint64_t seed = 0;
+  // What follows each set of training tasks that is begun by it: evaluations of so many records (0:
+  // none), and the task at the end.
+  int64_t evaluation_records = 0;
+  int64_t evaluation_task_records = 0;  // 0: as many as a training task
+  int64_t evaluation_every_tasks = 0;   // 0: as many as an epoch has
+  bool end_task = false;
   // NodeCommand.Join.timeout_ticks of the nodes that join by it.
   uint64_t node_timeout_ticks = 30;
 };

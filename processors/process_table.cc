@@ -284,10 +284,23 @@ std::string ProcessTable::FailureOf(const ProcessGroup& group) const {
          " are left, and the job needs " + std::to_string(group.least());
 }
 
+// False of a group of the job's end while others are not over.
+bool ProcessTable::MayRunYet(const Key& key) const {
+  const ProcessGroup* of = GroupOf(key);
+  if (of == nullptr || !of->at_end()) return true;
+  return std::ranges::all_of(processes_, [this](const auto& entry) {
+    const ProcessGroup* group = GroupOf(entry.first);
+    if (group != nullptr && group->at_end()) return true;
+    const ProcessState::Phase phase = entry.second.phase();
+    return phase == ProcessState::ENDED || phase == ProcessState::FAILED;
+  });
+}
+
 void ProcessTable::StopOutdated() {
   for (auto& [key, process] : processes_) {
     if (!IsToRun(process.phase())) continue;
-    if (HasCommand(process, CommandOf(*GroupOf(key), key.second))) continue;
+    const bool is_as_planned = HasCommand(process, CommandOf(*GroupOf(key), key.second));
+    if (is_as_planned && MayRunYet(key)) continue;
     Move(process, ProcessEvent::kMustStop);
   }
 }
@@ -302,8 +315,8 @@ void ProcessTable::StopSurplus() {
 void ProcessTable::StartWaiting() {
   std::vector<std::pair<int64_t, Key>> waiting;  // the higher priority first, then by name
   for (const auto& [key, process] : processes_) {
-    const bool may_start =
-        process.phase() == ProcessState::WAITING && process.not_before_tick() <= ticks_;
+    const bool may_start = process.phase() == ProcessState::WAITING &&
+                           process.not_before_tick() <= ticks_ && MayRunYet(key);
     if (may_start) waiting.emplace_back(-PriorityOf(key), key);
   }
   std::ranges::sort(waiting);

@@ -34,6 +34,10 @@ namespace millrace {
 // deals them out again, and moves no more of them than that needs; otherwise a shard moves by
 // MoveShard.
 //
+// A group of the job's end (at_end) waits until all processes of other groups have ended or failed
+// for good, and then takes part like any other: the job has ended when these have, too. A plan that
+// brings others back stops it again, unless it has ended.
+//
 // A job that is stopped, or has failed, stops the processes of the lowest priority first, and those
 // of the next only when they are gone.
 class ProcessTable {
@@ -104,6 +108,7 @@ class ProcessTable {
   void Settle();
   void RemoveUnwanted();
   void FailIfTooFewAreLeft();
+  bool MayRunYet(const Key& key) const;
   void StopOutdated();
   void StopSurplus();
   void StartWaiting();

@@ -87,6 +87,9 @@ Status ProcessTable::Check() const {
   for (const auto& [key, process] : processes_) {
     MILLRACE_RETURN_IF_ERROR(CheckProcess(key, process));
     if (GroupOf(key) != nullptr) ++wanted;
+    if (IsToRun(process.phase()) && !MayRunYet(key)) {
+      return BadTable(ToText(process.process()) + " is to run before the others have ended");
+    }
     if (process.incarnation() > 0 && !incarnations.insert(process.incarnation()).second) {
       return BadTable(ToText(process.process()) + " has the incarnation of another process");
     }

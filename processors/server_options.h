@@ -90,6 +90,8 @@ struct ServerOptions {
   DriftDetector::Pace drift_pace{};
   // What is forgotten when the stream has changed. None: a drift is only reported.
   std::optional<OnlineForgetting> forgets{};
+  // Shard 0 begins a snapshot whenever it has made so many more steps. 0: when it is asked to.
+  uint64_t snapshot_every = 0;
   // A shard of which no copy is left continues from the workers' weights (LostState).
   bool weights_from_workers = false;
 

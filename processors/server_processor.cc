@@ -88,6 +88,7 @@ Status ServerProcessor::Process(const GradientRecord& record, ServerOutput& outp
   MILLRACE_RETURN_IF_ERROR(Handle(*std::move(*message), record, output));
   if (!options_.consistency.sequential()) TryResize(output);
   TryExchange(output);
+  if (!at_cut()) BeginIfPeriodIsOver();
   CheckInvariants();
   return absl::OkStatus();
 }
@@ -183,6 +184,7 @@ void ServerProcessor::HandleWhileLost(Gradient message, ServerOutput& output) {
 void ServerProcessor::GoOnFrom(const LostState::Restored& restored) {
   model_.SetWeights(restored.slice);
   model_.set_steps(restored.clock);
+  snapshot_steps_ = restored.clock;
   moments_.Merge(FromProto(restored.moments));
   if (options_.keeps_previous_round()) {
     mutable_shard().KeepPreviousRound();

@@ -107,6 +107,8 @@ struct AnswerOptions {
 //    clock has the same bytes again;
 //  - a snapshot is one cut through all shards (SnapshotCut): a worker's updates after the cut are
 //    held until all workers have reached it or left, or the shard is told to cut where it is;
+//  - where snapshots are periodic (snapshot_every), shard 0 begins one with the record that makes
+//    the last step of the period, or with the first one after it that allows a snapshot;
 //  - where drifts are acted on, shard 0's moments count them, and workers' updates carry the count
 //    to all shards; each forgets after the step by the first update that has a higher one. In a
 //    sequential job that is the same round in all shards;
@@ -264,6 +266,8 @@ class ServerProcessor {
   // Begins an exchange with the neighbor if one is due.
   void TryExchange(ServerOutput& output);
   void HandleRequest(const Gradient& message, ServerOutput& output);
+  // Of periodic snapshots. REQUIRES !at_cut().
+  void BeginIfPeriodIsOver();
   void HandleWhileLost(Gradient message, ServerOutput& output);
   void GoOnFrom(const LostState::Restored& restored);
   // Takes over a clock that a worker knows and that nobody knew when the shard was restored: an
@@ -362,6 +366,7 @@ class ServerProcessor {
   GroupSync sync_;
   SnapshotCut cut_;
   uint64_t snapshot_request_ = 0;
+  uint64_t snapshot_steps_ = 0;  // steps() when a periodic one was last begun
   uint64_t snapshot_given_up_ = 0;
   uint64_t snapshot_waiting_ = 0;  // not saved: whoever asked asks again
   int64_t seen_ms_ = 0;            // newest time of an accepted message, by the log

@@ -57,18 +57,34 @@ void ServerProcessor::CheckCut(ServerOutput& output) {
   if (const std::optional<uint64_t> snapshot = cut_.Reach(clocks_)) output.snapshot = snapshot;
 }
 
+// (A worker hears of it with the answer to its next update, as of any snapshot. Nobody is answered
+// for it: the cut is so far ahead that this is soon enough.)
+void ServerProcessor::BeginIfPeriodIsOver() {
+  if (options_.shard != 0 || options_.snapshot_every == 0 || lost_) return;
+  if (steps() - snapshot_steps_ < options_.snapshot_every || !ResizeAllowsSnapshot()) return;
+  // By the log's time, as the numbers of requests are by somebody's clock.
+  const uint64_t now = std::min(static_cast<uint64_t>(seen_ms_), kMostCancelled);
+  const uint64_t id = std::max(now, cut_.newest() + 1);
+  const std::optional<uint64_t> open = open_snapshot();
+  if (id > kMostSnapshot || !cut_.Begin(id, clocks_)) return;
+  if (open) snapshot_given_up_ = std::max(snapshot_given_up_, *open);  // it has only waited
+  snapshot_steps_ = steps();
+}
+
 Status ServerProcessor::LeaveCut(ServerOutput& output) {
   MILLRACE_CHECK(at_cut());
   cut_.Leave();
-  if (options_.consistency.sequential()) return absl::OkStatus();  // rounds are held as ever
-  for (auto& [worker, member] : members_) {
-    while (!member.held.empty()) {
-      const Gradient::Update update = TakeHeld(member);
-      MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, update, output));
+  if (!options_.consistency.sequential()) {  // otherwise rounds are held as ever
+    for (auto& [worker, member] : members_) {
+      while (!member.held.empty()) {
+        const Gradient::Update update = TakeHeld(member);
+        MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, update, output));
+      }
     }
+    TryResize(output);
+    TryExchange(output);
   }
-  TryResize(output);
-  TryExchange(output);
+  BeginIfPeriodIsOver();
   CheckInvariants();
   return absl::OkStatus();
 }

@@ -35,6 +35,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
   sync_.Save(state);
   cut_.Save(state);
   state.set_snapshot_request(snapshot_request_);
+  state.set_snapshot_steps(snapshot_steps_);
   state.set_lost(lost_.has_value());
   state.set_restored(is_restored_);
   if (lost_) lost_->Save(state);
@@ -137,6 +138,9 @@ Status ServerProcessor::CheckState(const ShardState& state) const {
   if (state.snapshot() > kMostSnapshot || state.snapshot_cancelled() > kMostSnapshot) {
     return BadState("its snapshot number is out of range");
   }
+  if (state.snapshot_steps() > state.steps()) {
+    return BadState("its last periodic snapshot was begun at a step that it has not made");
+  }
   if (state.snapshot_open() && state.snapshot() <= state.snapshot_cancelled()) {
     return BadState("its snapshot is under way, though it was cancelled");
   }
@@ -215,6 +219,7 @@ Status ServerProcessor::LoadParts(const ShardState& state) {
   MILLRACE_RETURN_IF_ERROR(sync_.Load(state));
   cut_.Load(state);
   snapshot_request_ = state.snapshot_request();
+  snapshot_steps_ = state.snapshot_steps();
   is_restored_ = state.restored();
   lost_.reset();
   if (state.lost()) {

@@ -10,8 +10,8 @@ namespace {
 // Why a command that is folded has not begun its set. (A trainer's client takes the refusal of a
 // get for the end of the set: that is never refused.)
 Status RefusalOf(const TaskCommand& command, const TaskManager& state) {
-  if (command.has_begin()) return state.CheckRoomFor(command.begin().name());
-  if (command.has_position()) return state.CheckRoomFor(command.position().spec().name());
+  if (command.has_begin()) return state.CheckRoomFor(command.begin());
+  if (command.has_position()) return state.CheckRoomFor(command.position().spec());
   return absl::OkStatus();
 }
 
@@ -95,10 +95,15 @@ void TaskCalls::AddNotes(std::vector<TaskCommand>& commands, const TaskManager& 
 // A command that gets nothing would only make `control` longer.
 bool TaskCalls::MayGet(const TaskCommand::Get& get, const TaskManager& state,
                        std::map<std::string, uint64_t>& asked) const {
-  if (!state.sets().contains(get.set())) return false;
-  if (state.HasUntold(get.set(), get.worker(), front_)) return true;
+  const std::vector<std::string> sets = state.SetsFor(get);
+  uint64_t free = 0;
+  for (const std::string& set : sets) {
+    if (state.HasUntold(set, get.worker(), front_)) return true;
+    free += state.FreeIn(set);
+  }
+  if (sets.empty()) return false;
   uint64_t& count = asked[get.set()];
-  if (count >= state.FreeIn(get.set())) return false;
+  if (count >= free) return false;
   ++count;
   return true;
 }
@@ -142,23 +147,40 @@ bool TaskCalls::Answer(Call& call, const TaskManager& committed, TaskAnswer& ans
 }
 
 bool TaskCalls::AnswerGet(Call& call, const TaskManager& committed, TaskAnswer& answer) const {
-  const std::string& name = call.call.command.get().set();
   if (call.sent > 0) {
     if (!IsFolded(call.sent, committed)) return false;
     const TaskState* task = committed.FoundFor(front_, call.sent);
     call.sent = 0;  // who got nothing waits
     if (task != nullptr) {
-      const TaskSetSpec& spec = committed.sets().at(name).spec();
+      const TaskSetSpec& spec = committed.sets().at(task->set()).spec();
       answer.kind = TaskAnswer::Kind::kTask;
       answer.lease = task->lease();
       answer.range = RangeOfTask(spec, task->number());
       answer.type = spec.type();
+      answer.set =
+          spec.type() == kEndTask && !spec.follows().empty() ? spec.follows() : spec.name();
+      answer.epoch = EpochAt(spec, task->number() + 1);
       return true;
     }
   }
-  if (!committed.sets().contains(name) || !committed.IsDone(name)) return false;
+  return AnswerWithoutTask(call.call, committed, answer);
+}
+
+bool TaskCalls::AnswerWithoutTask(const TaskCall& call, const TaskManager& committed,
+                                  TaskAnswer& answer) const {
+  const TaskCommand::Get& get = call.command.get();
+  const std::vector<std::string> sets = committed.SetsFor(get);
+  const bool is_there = !sets.empty();
+  const bool is_done = is_there && std::ranges::all_of(sets, [&](const std::string& set) {
+                         return committed.IsDone(set);
+                       });
+  const bool never_comes = !is_there && committed.sets().contains(call.follows);
   answer.kind = TaskAnswer::Kind::kSetIsDone;
-  return true;
+  if (is_done || never_comes) return true;
+  if (call.waits) return false;
+  answer.kind = TaskAnswer::Kind::kNoTaskNow;
+  std::map<std::string, uint64_t> asked;
+  return !MayGet(get, committed, asked);
 }
 
 }  // namespace millrace

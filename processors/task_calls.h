@@ -17,17 +17,29 @@ namespace millrace {
 // What a trainer wants: a command for the fold, with `what` only; or to be told where a set stands.
 struct TaskCall {
   TaskCommand command;
-  std::string reads;  // the name of a set, when there is no command
+  std::string reads{};  // the name of a set, when there is no command
+  // Of a get: false: it is answered at once, also when there is no task now.
+  bool waits = true;
+  // Of a get of a set that follows another: the name of that one.
+  std::string follows{};
 };
 
 struct TaskAnswer {
-  enum class Kind { kFolded, kTask, kSetIsDone, kPosition };
+  enum class Kind {
+    kFolded,
+    kTask,
+    kNoTaskNow,  // to who does not wait
+    kSetIsDone,  // there will be none; also where the set is not followed by what is asked for
+    kPosition,
+  };
 
   Kind kind = Kind::kFolded;
   // kTask:
   uint32_t lease = 0;
   TaskRange range;
   int32_t type = 0;
+  std::string set{};  // that it is of; of the task at the end, the one that this follows
+  int64_t epoch = 0;  // of the set, from 1; of an evaluation its number
   // kPosition; without a spec: there is no such set.
   TaskSetPosition position;
 };
@@ -35,7 +47,8 @@ struct TaskAnswer {
 // A call becomes a command of `control`, and is answered when the state that has it folded is in
 // `plan`: whatever was answered survives the master. A call for a task waits until there is one or
 // the set is done, and becomes a command of `control` only then; it also waits as long as nobody
-// has begun a set of that name. Not thread-safe.
+// has begun a set of that name. One that does not wait is told that there is no task now. Not
+// thread-safe.
 class TaskCalls {
  public:
   using Asked = TaskCall;
@@ -61,7 +74,8 @@ class TaskCalls {
   // (What it lacks of earlier commands was not written, and is handed out again.)
   std::vector<TaskCommand> TakeCommands(const TaskManager& state);
   // The calls that are answered, each once, oldest first. REQUIRES: `plan` has this state.
-  // ResourceExhausted: that of TaskManager::CheckRoomFor, to whom wants to begin a set.
+  // ResourceExhausted, AlreadyExists: that of TaskManager::CheckRoomFor, to whom wants to begin a
+  // set.
   std::vector<std::pair<Id, StatusOr<TaskAnswer>>> TakeAnswers(const TaskManager& committed);
   // What became of the answer with this lease.
   void NoteTold(uint32_t lease, bool was_told) { (was_told ? told_ : untold_).insert(lease); }
@@ -89,6 +103,8 @@ class TaskCalls {
   void AddNotes(std::vector<TaskCommand>& commands, const TaskManager& state);
   bool MayGet(const TaskCommand::Get& get, const TaskManager& state,
               std::map<std::string, uint64_t>& asked) const;
+  bool AnswerWithoutTask(const TaskCall& call, const TaskManager& committed,
+                         TaskAnswer& answer) const;
   bool Answer(Call& call, const TaskManager& committed, TaskAnswer& answer) const;
   bool AnswerGet(Call& call, const TaskManager& committed, TaskAnswer& answer) const;
 

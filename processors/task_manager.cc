@@ -17,6 +17,12 @@ Status BadTasks(const std::string& reason) { return absl::InvalidArgumentError(r
 
 TaskManager::Key TaskKeyOf(const TaskState& task) { return {task.number(), task.set()}; }
 
+Status CheckIsNoFollower(const TaskSetSpec& spec) {
+  if (spec.follows().empty()) return absl::OkStatus();
+  return BadTasks("the data set " + Printable(spec.name()) + " follows " +
+                  Printable(spec.follows()) + ", and goes back with that one only");
+}
+
 }  // namespace
 
 // ---- commands ----
@@ -62,53 +68,79 @@ Status TaskManager::Begin(const TaskSetSpec& spec) {
   const auto found = sets_.find(spec.name());
   if (found != sets_.end()) {
     // Every worker says it, and perhaps of a master with another timeout.
-    TaskSetSpec& present = *found->second.mutable_spec();
-    if (present.timeout_ticks() == spec.timeout_ticks()) return absl::OkStatus();
-    present.set_timeout_ticks(spec.timeout_ticks());
-  } else {
-    const Status room = CheckRoomFor(spec.name());
-    if (!room.ok()) return BadTasks(std::string(room.message()));
-    *sets_[spec.name()].mutable_spec() = spec;
+    for (auto& [name, set] : sets_) {
+      const bool is_it = name == spec.name() || set.spec().follows() == spec.name();
+      if (!is_it || set.spec().timeout_ticks() == spec.timeout_ticks()) continue;
+      set.mutable_spec()->set_timeout_ticks(spec.timeout_ticks());
+      changed_sets_.insert(name);
+    }
+    return absl::OkStatus();
   }
+  const Status room = CheckRoomFor(spec);
+  if (!room.ok()) return BadTasks(std::string(room.message()));
+  *sets_[spec.name()].mutable_spec() = spec;
   changed_sets_.insert(spec.name());
+  BeginFollowers(spec, 0);
   return absl::OkStatus();
 }
 
-Status TaskManager::CheckRoomFor(const std::string& set) const {
-  if (sets_.contains(set) || sets_.size() < kMostTaskSets) return absl::OkStatus();
-  return absl::ResourceExhaustedError("the job has " + std::to_string(kMostTaskSets) +
-                                      " data sets already, and cannot have " + Printable(set) +
-                                      ", too: train it in another job (--job)");
+Status TaskManager::CheckRoomFor(const TaskSetSpec& spec) const {
+  if (sets_.contains(spec.name())) return absl::OkStatus();
+  const std::vector<TaskSetSpec> followers = FollowersOf(spec);
+  for (const TaskSetSpec& follower : followers) {
+    if (!sets_.contains(follower.name())) continue;
+    return absl::AlreadyExistsError("the data set " + Printable(follower.name()) +
+                                    " is there already, and cannot follow " +
+                                    Printable(spec.name()) + ": give this one another name");
+  }
+  if (sets_.size() + 1 + followers.size() <= kMostTaskSets) return absl::OkStatus();
+  const std::string with =
+      followers.empty() ? "" : " and the " + std::to_string(followers.size()) + " that follow it";
+  return absl::ResourceExhaustedError(
+      "the job has " + std::to_string(sets_.size()) + " data sets already, and cannot have " +
+      Printable(spec.name()) + with + ", too: train it in another job (--job)");
 }
 
 Status TaskManager::Get(const TaskCommand& command, uint64_t tick) {
-  const std::string& name = command.get().set();
-  MILLRACE_ASSIGN_OR_RETURN(TaskSetState * set, SetOf(name));
+  MILLRACE_RETURN_IF_ERROR(SetOf(command.get().set()).status());
   if (leases_ >= kMostLeases) {
     return BadTasks("the job has dealt out " + std::to_string(kMostLeases) +
                     " tasks, and has no numbers for more: begin a new job");
   }
-  if (TaskState* untold = UntoldTo(command); untold != nullptr) {
-    Lease(*untold, command, tick);
-    return absl::OkStatus();
+  const std::vector<std::string> sets = SetsFor(command.get());
+  for (const std::string& set : sets) {
+    if (TaskState* untold = UntoldTo(command, set); untold != nullptr) {
+      Lease(*untold, command, tick);
+      return absl::OkStatus();
+    }
   }
-  if (const auto waiting = waiting_.find(name); waiting != waiting_.end()) {
-    Lease(tasks_.at({*waiting->second.begin(), name}), command, tick);
-    return absl::OkStatus();
+  for (const std::string& set : sets) {
+    if (TaskState* next = NextOf(set); next != nullptr) {
+      Lease(*next, command, tick);
+      return absl::OkStatus();
+    }
   }
-  if (FreeIn(name) == 0) return absl::OkStatus();
-  TaskState& task = Add(name, set->dealt());
-  set->set_dealt(set->dealt() + 1);
-  changed_sets_.insert(name);
-  Lease(task, command, tick);
   return absl::OkStatus();
 }
 
+// Null: there is none now.
+TaskState* TaskManager::NextOf(const std::string& set) {
+  if (const auto waiting = waiting_.find(set); waiting != waiting_.end()) {
+    return &tasks_.at({*waiting->second.begin(), set});
+  }
+  if (FreeIn(set) == 0) return nullptr;
+  TaskSetState& state = sets_.at(set);
+  TaskState& task = Add(set, state.dealt());
+  state.set_dealt(state.dealt() + 1);
+  changed_sets_.insert(set);
+  return &task;
+}
+
 Status TaskManager::Finish(const TaskCommand::Result& result) {
-  MILLRACE_ASSIGN_OR_RETURN(TaskSetState * set, SetOf(result.set()));
+  MILLRACE_RETURN_IF_ERROR(SetOf(result.set()).status());
   TaskState* task = OfLease(result.lease());
   if (task == nullptr) return absl::OkStatus();  // said again, or too late
-  if (task->set() != result.set()) {
+  if (!IsOf(*task, result.set())) {
     return BadTasks("a trainer reported a task of the data set " + Printable(task->set()) +
                     " as one of " + Printable(result.set()));
   }
@@ -117,10 +149,11 @@ Status TaskManager::Finish(const TaskCommand::Result& result) {
     return absl::OkStatus();
   }
   if (!task->is_leased()) return absl::OkStatus();  // it waits already
-  set->set_last_failure(result.detail());
-  changed_sets_.insert(result.set());
+  TaskSetState& set = sets_.at(task->set());
+  set.set_last_failure(result.detail());
+  changed_sets_.insert(task->set());
   task->set_failures(task->failures() + 1);
-  if (task->failures() < set->spec().most_failures()) {
+  if (task->failures() < set.spec().most_failures()) {
     Release(*task);
   } else {
     GiveUp(*task, result.detail());
@@ -130,11 +163,13 @@ Status TaskManager::Finish(const TaskCommand::Result& result) {
 
 Status TaskManager::Reset(const std::string& name) {
   MILLRACE_ASSIGN_OR_RETURN(TaskSetState * set, SetOf(name));
+  MILLRACE_RETURN_IF_ERROR(CheckIsNoFollower(set->spec()));
   RemoveAllOf(name);
   const TaskSetSpec spec = set->spec();
   set->Clear();
   *set->mutable_spec() = spec;
   changed_sets_.insert(name);
+  BeginFollowers(spec, 0);
   return absl::OkStatus();
 }
 
@@ -144,14 +179,27 @@ Status TaskManager::GoTo(const TaskSetPosition& position) {
   const size_t all = others + static_cast<size_t>(position.undone_size());
   MILLRACE_RETURN_IF_ERROR(
       CheckAtMost("tasks that are dealt out and not done:", all, kMostOpenTasks));
-  if (!sets_.contains(name)) MILLRACE_RETURN_IF_ERROR(Begin(position.spec()));
+  TaskSetSpec spec = position.spec();
+  if (const auto present = sets_.find(name); present != sets_.end()) {
+    // What follows it, a checkpoint does not say.
+    MILLRACE_RETURN_IF_ERROR(CheckIsNoFollower(present->second.spec()));
+    spec.clear_evaluation();
+    if (present->second.spec().has_evaluation()) {
+      *spec.mutable_evaluation() = present->second.spec().evaluation();
+    }
+    spec.set_end_task(present->second.spec().end_task());
+    MILLRACE_RETURN_IF_ERROR(CheckTaskSet(spec));
+  } else {
+    MILLRACE_RETURN_IF_ERROR(Begin(spec));
+  }
   RemoveAllOf(name);
   TaskSetState& set = sets_[name];
   set.Clear();
-  *set.mutable_spec() = position.spec();
+  *set.mutable_spec() = spec;
   set.set_dealt(position.dealt());
   changed_sets_.insert(name);
   for (const int64_t number : position.undone()) Index({number, name}, Add(name, number));
+  BeginFollowers(spec, position.dealt() - position.undone_size());
   return absl::OkStatus();
 }
 
@@ -191,7 +239,10 @@ uint64_t TaskManager::FreeIn(const std::string& set) const {
   const auto waiting = waiting_.find(set);
   const uint64_t back = waiting == waiting_.end() ? 0 : waiting->second.size();
   const size_t room = kMostOpenTasks - std::min(kMostOpenTasks, tasks_.size());
-  return back + std::min<uint64_t>(TasksOf(state.spec()) - state.dealt(), room);
+  const bool is_follower = !state.spec().follows().empty();
+  const int64_t open =
+      is_follower ? TasksPerEpoch(state.spec()) * state.open_epochs() : TasksOf(state.spec());
+  return back + std::min<uint64_t>(open - state.dealt(), room);
 }
 
 size_t TaskManager::OpenIn(const std::string& set) const {
@@ -236,12 +287,11 @@ TaskState* TaskManager::OfLease(uint32_t lease) {
   return key == by_lease_.end() ? nullptr : &tasks_.at(key->second);
 }
 
-TaskState* TaskManager::UntoldTo(const TaskCommand& command) {
-  const TaskCommand::Get& get = command.get();
+TaskState* TaskManager::UntoldTo(const TaskCommand& command, const std::string& set) {
   for (const auto& [asked, key] : untold_) {
-    if (asked.first == command.front() || key.second != get.set()) continue;
+    if (asked.first == command.front() || key.second != set) continue;
     TaskState& task = tasks_.at(key);
-    if (task.worker() == get.worker()) return &task;
+    if (task.worker() == command.get().worker()) return &task;
   }
   return nullptr;
 }
@@ -316,6 +366,7 @@ void TaskManager::Remove(Key key) {
   }
   if (--open_.at(key.second) == 0) open_.erase(key.second);
   tasks_.erase(key);
+  OpenFollowers(key.second);
   changed_tasks_.insert(std::move(key));
 }
 
@@ -361,6 +412,7 @@ Status TaskManager::Load(const MasterState& state, Sets sets, Tasks tasks) {
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("tasks given up:", set.given_up(), kMostGivenUp));
     MILLRACE_RETURN_IF_ERROR(
         CheckAtMost("bytes of a task's failure:", set.last_failure().size(), kMostTaskDetailBytes));
+    MILLRACE_RETURN_IF_ERROR(CheckFollower(set));
   }
   tasks_ = std::move(tasks);
   for (const auto& [key, task] : tasks_) {

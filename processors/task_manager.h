@@ -25,6 +25,11 @@ namespace millrace {
 // worker's process has ended, and when the worker could not be told of it. But in a set without
 // fault tolerance (most_failures 0) a task of which a worker was told is given up instead.
 //
+// A set may be followed by two others, which are begun with it: NAME/evaluation, an epoch of which
+// may be dealt out whenever so many more tasks of the set are over, and NAME/end, whose one task
+// follows when both are done. (TaskSetState.open_epochs says how far.) Otherwise they are sets like
+// any other. When the set begins again, so do they. (task_followers.cc)
+//
 // A master may die between the lease and the answer. So a lease knows the command that it answers
 // until its worker is known to have been told. When that worker asks a later master for a task, it
 // gets that one again.
@@ -48,12 +53,17 @@ class TaskManager {
   void EndOf(const std::string& worker);
 
   const Sets& sets() const { return sets_; }
-  // ResourceExhausted, naming both: the job has no such set, and can have no more.
-  Status CheckRoomFor(const std::string& set) const;
+  // ResourceExhausted, naming both: the job has no such set, and can have no more, or not with what
+  // follows it. AlreadyExists: what would follow it is there, and was begun by somebody.
+  Status CheckRoomFor(const TaskSetSpec& spec) const;
   const Tasks& tasks() const { return tasks_; }  // dealt out and not done
   uint64_t leases() const { return leases_; }    // so many there were
   uint64_t front() const { return front_; }
   uint64_t number() const { return number_; }  // of the last command of `front`
+
+  // The sets that the command may get a task of, those first whose tasks are dealt out first: an
+  // evaluation is of the model as it is now. All of them are known; none: its set is not.
+  std::vector<std::string> SetsFor(const TaskCommand::Get& get) const;
 
   // Of a set that is known:
   bool IsDone(const std::string& set) const;
@@ -67,6 +77,8 @@ class TaskManager {
   // Whether an earlier master than `front` has leased a task to the worker that it was perhaps
   // never told of.
   bool HasUntold(const std::string& set, const std::string& worker, uint64_t front) const;
+  // Of a task that is known: its set, and the set that this one follows, if it does.
+  bool IsOf(const TaskState& task, const std::string& set) const;
 
   // What has changed, come or gone since the last call.
   std::set<std::string> TakeChangedSets() { return std::exchange(changed_sets_, {}); }
@@ -85,7 +97,14 @@ class TaskManager {
   Status GoTo(const TaskSetPosition& position);
   StatusOr<TaskSetState*> SetOf(const std::string& name);
   TaskState* OfLease(uint32_t lease);  // the newest of its task; null: no such one
-  TaskState* UntoldTo(const TaskCommand& command);
+  TaskState* UntoldTo(const TaskCommand& command, const std::string& set);
+  TaskState* NextOf(const std::string& set);
+
+  // What follows a set begins, or begins again: `over` tasks of this one are over by now.
+  void BeginFollowers(const TaskSetSpec& spec, int64_t over);
+  // Deals out more of what follows the set, or what it follows.
+  void OpenFollowers(const std::string& set);
+  Status CheckFollower(const TaskSetState& set) const;
 
   TaskState& Add(const std::string& set, int64_t number);
   void Lease(TaskState& task, const TaskCommand& command, uint64_t tick);

@@ -222,14 +222,26 @@ void AllWeights::MovePoints(std::vector<OutgoingRecord>& out) {
   points_.clear();
 }
 
+bool AllWeights::EvaluationIsDue(Time now) {
+  const Server& server = config_.server();
+  if (const uint64_t every = server.evaluation_every(); every > 0) {
+    const uint64_t steps = hosted_.at(0)->task().processor().steps();
+    if (evaluated_at_ && steps / every == *evaluated_at_ / every) return false;
+    evaluated_at_ = steps;
+    return true;
+  }
+  if (now < next_evaluation_) return false;
+  const std::chrono::duration<double> interval(server.evaluation_interval_s());
+  next_evaluation_ = now + std::chrono::duration_cast<Time::duration>(interval);
+  return true;
+}
+
 Status AllWeights::Tick(Time now, std::vector<OutgoingRecord>& out) {
   for (const auto& [shard, followed] : followed_) {
     MILLRACE_RETURN_IF_ERROR(followed->status());
   }
   if (evaluator_ == nullptr) return absl::OkStatus();
-  if (now >= next_evaluation_ && evaluator_->idle()) {
-    const std::chrono::duration<double> interval(config_.server().evaluation_interval_s());
-    next_evaluation_ = now + std::chrono::duration_cast<Time::duration>(interval);
+  if (evaluator_->idle() && EvaluationIsDue(now)) {
     MILLRACE_RETURN_IF_ERROR(OfferEvaluation(false));
   }
   MovePoints(out);

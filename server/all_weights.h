@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,8 @@ class AllWeights {
   Status GatherRows(const std::vector<EmbeddingId>& ids, std::vector<float>& rows) const;
   // The weights as the file has them: those that predict, and of a wide model all in their places.
   StatusOr<bool> GatherFile(std::vector<float>& parameters) const;
+  // Once for each time that it is true.
+  bool EvaluationIsDue(Time now);
   Status OfferEvaluation(bool last);
   void MovePoints(std::vector<OutgoingRecord>& out);
 
@@ -78,7 +82,8 @@ class AllWeights {
   std::vector<EmbeddingId> file_ids_;
   std::vector<std::vector<EmbeddingId>> ids_;  // of the rows that are followed, by shard
   std::map<ShardId, std::unique_ptr<FollowedShard>> followed_;
-  Time next_evaluation_;
+  Time next_evaluation_;                  // --evaluation-interval
+  std::optional<uint64_t> evaluated_at_;  // --evaluation-every: shard 0's steps
 
   std::mutex mutex_;
   std::vector<OutgoingRecord> points_;  // guarded by mutex_: evaluations come from another thread

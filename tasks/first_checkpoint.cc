@@ -43,6 +43,7 @@ ShardState SnapshotStateFrom(const ServerProcessor& processor) {
   state.clear_snapshot();
   state.clear_snapshot_cancelled();
   state.clear_snapshot_request();
+  state.clear_snapshot_steps();
   state.clear_snapshot_open();
   state.clear_at_cut();
   state.clear_restored();  // whoever starts from it believes no late report
@@ -161,6 +162,8 @@ ShardState FirstCheckpoint::StartState() const {
       *state.add_parameters() = std::move(progress);
     }
   }
+  // Its first periodic snapshot is as far away as any other job's.
+  if (options_.shard == 0) state.set_snapshot_steps(state.steps());
   state.set_seen_ms(seen_ms_);
   state.set_step_ms(step_ms_);
   state.set_shrinkage(shrinkage_);

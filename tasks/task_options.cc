@@ -485,6 +485,7 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
   options.consistency = ToConsistencyPolicy(training.training().consistency());
   options.pipeline = PipelineOf(training.training());
   options.updates = ToUpdateKind(training.training());
+  options.snapshot_every = training.training().snapshot_every();
   options.values = training.training().compression().values();
   options.optimizer = ToOptimizerOptions(training.training());
   // FTRL has the penalty in its own formula.

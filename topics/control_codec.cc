@@ -54,6 +54,10 @@ Status CheckGroup(const ProcessGroup& group) {
                                        group.logical_workers(), kMostWorkers));
   MILLRACE_RETURN_IF_ERROR(
       CheckAtMost("shards of the group " + group.name() + ":", group.shards(), kMostShards));
+  if (group.at_end() && group.logical_workers() + group.shards() > 0) {
+    return BadControl("the group " + group.name() +
+                      " has logical workers or shards, and runs only when all others have ended");
+  }
   return CheckCommand(group);
 }
 
@@ -103,6 +107,7 @@ Status CheckSlots(const ProcessPlan& plan) {
   uint64_t before = 0;  // processes that get slots before the group
   std::string names;
   for (const ProcessGroup* group : InOrder(plan)) {
+    if (group->at_end()) continue;  // then all slots are free
     const uint64_t needed = before + group->least();
     if (group->least() > 0 && needed > plan.slots()) {
       return BadControl("the group " + group->name() + " would wait for ever: of the " +
@@ -153,7 +158,7 @@ Status CheckPlan(const ProcessPlan& plan) {
   for (const ProcessGroup& group : plan.groups()) {
     MILLRACE_RETURN_IF_ERROR(CheckGroup(group));
     processes += group.count();
-    least += group.least();
+    if (!group.at_end()) least += group.least();
   }
   MILLRACE_RETURN_IF_ERROR(CheckThatGroupsDiffer(plan));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("processes:", processes, kMostProcesses));

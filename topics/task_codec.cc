@@ -15,6 +15,7 @@ namespace {
 constexpr uint64_t kMostTimeoutTicks = uint64_t{1} << 30;
 constexpr uint64_t kMostTaskFailures = 1'000'000;
 constexpr uint64_t kMostRecords = uint64_t{1} << 53;
+constexpr uint64_t kMostEvaluations = uint64_t{1} << 31;
 constexpr int kRounds = 4;
 
 Status BadTask(const std::string& reason) { return absl::InvalidArgumentError(reason); }
@@ -45,6 +46,31 @@ Status CheckGet(const TaskCommand::Get& get) {
 Status CheckResult(const TaskCommand::Result& result) {
   MILLRACE_RETURN_IF_ERROR(CheckSetName(result.set()));
   return CheckAtMost("bytes of a task's failure:", result.detail().size(), kMostTaskDetailBytes);
+}
+
+// With the last one, when all tasks are over.
+int64_t EvaluationsOf(const TaskSetSpec& spec) {
+  return (TasksOf(spec) - 1) / spec.evaluation().every() + 1;
+}
+
+// REQUIRES: the rest of it is right.
+Status CheckEvaluation(const TaskSetSpec& spec) {
+  if (!spec.has_evaluation()) return absl::OkStatus();
+  const TaskSetSpec::Evaluation& evaluation = spec.evaluation();
+  const std::string of_set = " of the evaluations of the data set " + Printable(spec.name()) + ":";
+  MILLRACE_RETURN_IF_ERROR(CheckPositive("records" + of_set, evaluation.records()));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckPositive("records of a task" + of_set, evaluation.records_per_task()));
+  MILLRACE_RETURN_IF_ERROR(CheckPositive("tasks between two" + of_set, evaluation.every()));
+  return CheckAtMost("the number" + of_set, static_cast<uint64_t>(EvaluationsOf(spec)),
+                     kMostEvaluations);
+}
+
+// Only the fold makes a set that follows another.
+Status CheckFollowsNone(const TaskSetSpec& spec) {
+  if (spec.follows().empty()) return absl::OkStatus();
+  return BadTask("a command about the data set " + Printable(spec.name()) +
+                 ", which follows another");
 }
 
 // A bijection of [0, count), without a table of it: a Feistel network of the next larger square of
@@ -80,9 +106,15 @@ Status CheckTaskSet(const TaskSetSpec& spec) {
                                        spec.timeout_ticks(), kMostTimeoutTicks));
   MILLRACE_RETURN_IF_ERROR(
       CheckAtMost("records" + of_set, static_cast<uint64_t>(spec.records()), kMostRecords));
-  if (TasksPerEpoch(spec) <= kMostTasks / spec.epochs()) return absl::OkStatus();
-  return BadTask("more than " + std::to_string(kMostTasks) + " tasks" + of_set +
-                 " give them more records each");
+  if (TasksPerEpoch(spec) > kMostTasks / spec.epochs()) {
+    return BadTask("more than " + std::to_string(kMostTasks) + " tasks" + of_set +
+                   " give them more records each");
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckEvaluation(spec));
+  for (const TaskSetSpec& follower : FollowersOf(spec)) {
+    MILLRACE_RETURN_IF_ERROR(CheckTaskSet(follower));
+  }
+  return absl::OkStatus();
 }
 
 Status CheckTaskPosition(const TaskSetPosition& position) {
@@ -108,6 +140,7 @@ Status CheckTaskCommand(const TaskCommand& command) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("a command's number:", command.number(), kMostTaskCommand));
   switch (command.what_case()) {
     case TaskCommand::kBegin:
+      MILLRACE_RETURN_IF_ERROR(CheckFollowsNone(command.begin()));
       return CheckTaskSet(command.begin());
     case TaskCommand::kGet:
       return CheckGet(command.get());
@@ -120,11 +153,42 @@ Status CheckTaskCommand(const TaskCommand& command) {
     case TaskCommand::kReset:
       return CheckSetName(command.reset());
     case TaskCommand::kPosition:
+      MILLRACE_RETURN_IF_ERROR(CheckFollowsNone(command.position().spec()));
       return CheckTaskPosition(command.position());
     case TaskCommand::WHAT_NOT_SET:
       break;
   }
   return BadTask("a command of an unknown kind about tasks");
+}
+
+std::string EvaluationSetOf(const std::string& name) { return name + "/evaluation"; }
+std::string EndSetOf(const std::string& name) { return name + "/end"; }
+
+std::vector<TaskSetSpec> FollowersOf(const TaskSetSpec& spec) {
+  std::vector<TaskSetSpec> followers;
+  const auto add = [&](std::string name, int32_t type) -> TaskSetSpec& {
+    TaskSetSpec& follower = followers.emplace_back();
+    follower.set_name(std::move(name));
+    follower.set_type(type);
+    follower.set_follows(spec.name());
+    follower.set_epochs(1);
+    follower.set_timeout_ticks(spec.timeout_ticks());
+    follower.set_most_failures(spec.most_failures());
+    return follower;
+  };
+  if (spec.has_evaluation()) {
+    const TaskSetSpec::Evaluation& evaluation = spec.evaluation();
+    TaskSetSpec& follower = add(EvaluationSetOf(spec.name()), kEvaluationTask);
+    follower.set_records(evaluation.records());
+    follower.set_records_per_task(evaluation.records_per_task());
+    follower.set_epochs(static_cast<uint32_t>(EvaluationsOf(spec)));
+  }
+  if (spec.end_task()) {
+    TaskSetSpec& follower = add(EndSetOf(spec.name()), kEndTask);
+    follower.set_records(std::min(spec.records(), spec.records_per_task()));
+    follower.set_records_per_task(follower.records());
+  }
+  return followers;
 }
 
 int64_t TasksPerEpoch(const TaskSetSpec& spec) {

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "messages/master.pb.h"
@@ -21,7 +23,16 @@ inline constexpr size_t kMostTaskSetNameBytes = 255;
 inline constexpr size_t kMostTaskWorkerBytes = 100;
 inline constexpr size_t kMostTaskDetailBytes = 1'024;
 
-// InvalidArgument, which says what is wrong.
+// Types of tasks (TaskSetSpec.type), by the numbers of proto::TaskType.
+inline constexpr int32_t kEvaluationTask = 2;
+inline constexpr int32_t kEndTask = 5;
+
+// The names of the sets that follow a set of that name.
+std::string EvaluationSetOf(const std::string& name);
+std::string EndSetOf(const std::string& name);
+
+// InvalidArgument, which says what is wrong. (One that follows another, which is in no command, is
+// taken as well.)
 Status CheckTaskSet(const TaskSetSpec& spec);
 Status CheckTaskPosition(const TaskSetPosition& position);
 Status CheckTaskCommand(const TaskCommand& command);
@@ -31,6 +42,9 @@ Status CheckTaskCommand(const TaskCommand& command);
 
 int64_t TasksPerEpoch(const TaskSetSpec& spec);
 int64_t TasksOf(const TaskSetSpec& spec);  // of all epochs
+
+// The sets that follow this one: NAME/evaluation, an epoch of which is an evaluation, and NAME/end.
+std::vector<TaskSetSpec> FollowersOf(const TaskSetSpec& spec);
 
 // Of the task that was dealt out last, from 1; 0: none was.
 int64_t EpochAt(const TaskSetSpec& spec, int64_t dealt);

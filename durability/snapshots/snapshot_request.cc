@@ -235,6 +235,32 @@ void RemovePartialSnapshots(const JobConfig& config, uint64_t newest) {
   }
 }
 
+void RemoveOldSnapshots(const JobConfig& config, size_t kept) {
+  namespace fs = std::filesystem;
+  const std::map<uint64_t, std::string> all = SnapshotsOf(config, "");
+  size_t newer = 0;
+  for (auto snapshot = all.rbegin(); snapshot != all.rend(); ++snapshot) {
+    const auto& [id, folder] = *snapshot;
+    if (id == 0) continue;
+    const StatusOr<SnapshotManifest> manifest = ReadManifest(folder);
+    if (!manifest.ok() || manifest->epoch() != config.epoch()) continue;
+    if (++newer <= kept) continue;
+    // Without its manifest it is none any more; by the name it is found, should this be killed.
+    const std::string partial = PartialSnapshotFolder(config, id);
+    std::error_code error;
+    fs::remove_all(partial, error);
+    fs::rename(folder, partial, error);
+    if (!error) fs::remove(ManifestPath(partial), error);
+    if (!error) fs::remove_all(partial, error);
+    if (error) {
+      spdlog::warn("{}: this old snapshot cannot be removed: {} (--snapshots-kept)", folder,
+                   error.message());
+    } else {
+      spdlog::info("{}: removed: {} newer snapshots are complete (--snapshots-kept)", folder, kept);
+    }
+  }
+}
+
 StatusOr<std::string> AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   const BrokerRetry broker_retry(stop, config.broker_timeout_s());
   MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, broker_retry, stop));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,6 +39,11 @@ std::optional<std::string> NewestSnapshot(const JobConfig& config);
 // Removes the incomplete folders that killed processes have left: all older than the complete
 // snapshot `newest`; 0: the job has ended, so no process writes a numbered one any more.
 void RemovePartialSnapshots(const JobConfig& config, uint64_t newest);
+
+// Removes the job's complete snapshots but the newest `kept` and that of its end. One of another
+// epoch of the job, or whose manifest cannot be read, is left alone. Whoever is killed meanwhile
+// leaves a whole snapshot, or what RemovePartialSnapshots removes.
+void RemoveOldSnapshots(const JobConfig& config, size_t kept);
 
 // Requests a snapshot of a running job; waits until it is complete, if --snapshot-dir says where.
 // Returns its folder; empty if nobody has waited for it. NotFound: there is no such job;

@@ -103,6 +103,7 @@ StatusOr<bool> SnapshotTaker::TryToEnd(uint64_t id) {
   spdlog::info("snapshot {}: complete", folder);
   RemovePartialSnapshots(config_, id);
   Export(folder);
+  RemoveOld(folder);
   return true;
 }
 
@@ -111,8 +112,15 @@ void SnapshotTaker::Export(const std::string& snapshot) {
   models_.Post(snapshot, [snapshot] { ExportModel(snapshot); });
 }
 
+void SnapshotTaker::RemoveOld(const std::string& newest) {
+  const size_t kept = config_.server().snapshots_kept();
+  if (kept == 0) return;
+  models_.Post("what is older than " + newest, [this, kept] { RemoveOldSnapshots(config_, kept); });
+}
+
 void SnapshotTaker::ExportLeftOut() {
   const std::optional<std::string> newest = NewestSnapshot(config_);
+  if (newest) RemoveOld(*newest);
   std::error_code unreadable;  // the export says why
   if (!newest || std::filesystem::exists(SnapshotModelFolder(*newest), unreadable)) return;
   if (std::filesystem::exists(ManifestPath(*newest), unreadable)) Export(*newest);

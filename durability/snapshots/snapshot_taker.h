@@ -41,7 +41,7 @@ class SnapshotTaker {
   void Tick(ShardId shard, const ServerProcessor& processor, Time now,
             std::vector<OutgoingRecord>& out);
   // For the start of the process of shard 0: exports the model of the job's newest snapshot, where
-  // a process was killed before it could.
+  // a process was killed before it could, and removes those that are not to be kept.
   void ExportLeftOut();
   // True when no snapshot waits for parts any more, and the models of those that are complete are
   // written. The last one of a job is given up when its parts do not arrive within half a minute of
@@ -71,6 +71,8 @@ class SnapshotTaker {
   void SayGivenUp(ShardId shard, const ServerProcessor& processor);
   // In the background.
   void Export(const std::string& snapshot);
+  // The same, behind the exports that are under way: those that are not kept.
+  void RemoveOld(const std::string& newest);
   void FollowOpen(ShardId shard, const ServerProcessor& processor, Time now);
   // In the process of shard 0, of one that has not reached its cut.
   void CutOrCancel(Time now, std::vector<OutgoingRecord>& out);

@@ -255,6 +255,19 @@ TEST(ValidateConfig, RefusesWhatLeasesOfRowsDoNotGoTogetherWithAndNamesBothFlags
   EXPECT_TRUE(ValidateConfig(good).ok()) << ValidateConfig(good);
 }
 
+TEST(ValidateConfig, RefusesPeriodicSnapshotsAndEvaluationsWithoutServers) {
+  JobConfig config;
+  config.mutable_training()->set_snapshot_every(5);
+  config.mutable_server()->set_evaluation_every(5);
+  EXPECT_TRUE(ValidateConfig(config).ok()) << ValidateConfig(config);
+  config.mutable_training()->set_distribution_strategy(Training::ALL_REDUCE);
+  EXPECT_THAT(std::string(ValidateConfig(config).message()),
+              HasSubstr("leave out --snapshot-every"));
+  config.mutable_training()->clear_snapshot_every();
+  EXPECT_THAT(std::string(ValidateConfig(config).message()),
+              HasSubstr("leave out --evaluation-every"));
+}
+
 TEST(CheckJob, TakesAJobOfTheDefaults) {
   const Status status = CheckJob(GoodFeatures(), GoodTraining());
   EXPECT_TRUE(status.ok()) << status;

@@ -93,7 +93,10 @@ TEST(FlagNeeds, IsContentWhenTheNeedIsMet) {
            {"training.embedding.seed", "--embedding-seed", "training { model: DEEP_FM }", ""},
            {"training.embedding.l2", "--embedding-l2", "training { model: DEEP_FM }", ""},
            {"server.evaluation_interval_s", "--evaluation-interval", "server { test_file: 'a' }",
-            ""}}) {
+            ""},
+           {"server.evaluation_every", "--evaluation-every", "server { test_file: 'a' }", ""},
+           {"training.snapshot_every", "--snapshot-every", "server { snapshot_dir: 'a' }", ""},
+           {"server.snapshots_kept", "--snapshots-kept", "server { snapshot_dir: 'a' }", ""}}) {
     EXPECT_THAT(ErrorOf(each.field, each.met), IsEmpty()) << each.flag;
     EXPECT_THAT(ErrorOf(each.field, each.not_met),
                 AllOf(HasSubstr(std::string(each.flag) + " has no effect without --"),

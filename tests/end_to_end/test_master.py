@@ -512,6 +512,147 @@ class Masters(OnABroker):
         self.assertNotEqual(job.running()["worker-0"], before["worker-0"])
 
 
+class WholeJobs(OnABroker):
+    """Evaluations and snapshots every so many steps, and a command at the end, whoever is killed."""
+
+    EVERY = 60
+    KEPT = 2
+
+    def marks(self, job):
+        path = job.folder / "marks"
+        return path.read_text().split() if path.exists() else []
+
+    def wait_for_mark(self, job, mark, times=1):
+        end = time.monotonic() + topology.PATIENCE
+        while self.marks(job).count(mark) < times:
+            if time.monotonic() > end:
+                raise AssertionError(f"{self.marks(job)}\n{job.log('master')}")
+            time.sleep(0.05)
+
+    def at_end(self, job, command):
+        """The job runs this command at its end, in which MARKS is a file."""
+        job.commands["master"] += ["--end-command", f"sh -c '{command.replace('MARKS', str(job.folder / 'marks'))}'"]
+
+    def snapshots(self, job):
+        """The ids of those that are complete, but for that of the end."""
+        return sorted(int(folder.name.rsplit("-", 1)[1]) for folder in job.snapshots.glob(f"{job.name}-*")
+                      if (folder / "manifest.json").exists() and not folder.name.endswith(("-end", ".partial")))  # fmt: skip
+
+    def whole(self, **options):
+        job = self.job(["--shards", "2", "--rate", "1500"], rows=24_000, **options)
+        test = job.folder / "test.csv"
+        topology.write_csv(test, 200)
+        job.commands["master"] += [
+            "--snapshot-dir", job.snapshots, "--snapshot-every", str(self.EVERY), "--snapshots-kept", str(self.KEPT),
+            "--test", test, "--evaluation-every", "20", "--evaluation-log", job.folder / "evaluations.csv",
+        ]  # fmt: skip
+        return job
+
+    def test_take_snapshots_of_which_the_newest_are_kept_and_run_a_command_at_the_end_whoever_is_killed(self):
+        job = self.whole()
+        self.at_end(job, "echo begun >> MARKS; sleep 3; echo done >> MARKS")
+        job.start().wait_for_log("master", "worker-1 runs")
+        job.wait_for_phases(["waiting", "running", "running", "running", "running", "running"])
+        seen, draw = set(), random.Random(2)
+        while len(seen) < 6 and job.processes["master"].poll() is None:
+            victim = draw.choice(["server-0", "server-1", "worker-0", "master"])
+            if victim == "master":
+                job.kill("master")
+                job.start("master")
+            elif (running := job.running().get(victim)) and running[1]:
+                job.kill_pid(running[1])
+            end = time.monotonic() + draw.uniform(0.5, 2)
+            while time.monotonic() < end:
+                seen.update(self.snapshots(job))
+                time.sleep(0.02)
+        self.assertGreaterEqual(len(seen), 3, job.log("master"))
+        self.wait_for_mark(job, "begun")
+        self.assertTrue((job.snapshots / f"{job.name}-end" / "manifest.json").exists(), "the others have ended")
+        self.assertEqual([each["phase"] for each in job.status()["processes"]], ["running"] + ["ended"] * 5)
+        job.kill("master")
+        job.kill_pid(job.running()["end-0"][1])
+        job.start("master")
+        self.wait_for_mark(job, "begun", times=2)
+        self.assert_ended_well(job)
+        self.assertEqual(self.marks(job), ["begun", "begun", "done"])
+        self.assert_started_once(job)
+        # Those that are kept are whole, and right: a job goes on from the first one to the same bytes.
+        kept = self.snapshots(job)
+        self.assertEqual(len(kept), self.KEPT, kept)
+        self.assertEqual(kept, sorted(seen | set(kept))[-self.KEPT:])
+        clocks = [int(line.split(";")[2]) for line in
+                  (job.folder / "evaluations.csv").read_text().splitlines()[1:]]  # fmt: skip
+        self.assertGreater(len(clocks), 5)
+        again = self.job(["--shards", "1", "--from-snapshot", job.snapshots / f"{job.name}-{kept[0]}"],
+                         data=job.data, name="tour-again").start()  # fmt: skip
+        self.assertEqual(again.wait("master"), 0, again.log("master"))
+        self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
+
+    def test_have_snapshots_at_the_same_clocks_whoever_is_killed(self):
+        def clocks(name, kills):
+            job = self.job(["--rate", "3000"], rows=12_000, name=name)
+            job.commands["master"] += ["--snapshot-dir", job.snapshots, "--snapshot-every", "25"]
+            job.start()
+            for _ in range(kills):
+                time.sleep(0.7)
+                if (running := job.running().get("server-0")) and running[1]:
+                    job.kill_pid(running[1])
+            self.assert_ended_well(job)
+            manifests = [json.loads((job.snapshots / f"{name}-{each}" / "manifest.json").read_text())
+                         for each in self.snapshots(job)]  # fmt: skip
+            return [{int(worker["clock"]) for worker in manifest["workers"] if not worker.get("left")}
+                    for manifest in manifests]  # fmt: skip
+
+        calm = clocks("calm-tour", 0)
+        self.assertGreater(len(calm), 2)
+        killed = clocks("killed-tour", 3)
+        # One whose part was being written when its server was killed may be missing. (And where that took
+        # long, one is cut where the shard is.)
+        elsewhere = [each for each in killed if each not in calm]
+        log = (self.path / "killed-tour" / "run" / "logs" / "server-0.log").read_text(errors="replace")
+        self.assertLessEqual(len(elsewhere), log.count("too few updates came for its cut"), (calm, killed))
+
+    def test_fail_with_their_command_at_the_end_until_it_is_mended(self):
+        job = self.job(rows=1000)
+        self.at_end(job, "echo tried >> MARKS; exit 3")
+        job.commands["master"] += ["--relaunch-on-worker-failure", "1"]
+        job.start()
+        self.assertEqual(job.wait("master"), 1, job.log("master"))
+        self.assertIn("end-0 has failed for good, 2 times in a row: exit code 3", job.said("master"))
+        self.assertEqual(self.marks(job), ["tried"] * 2)
+        status = job.status()
+        self.assertEqual(status["phase"], "failed")
+        self.assertEqual(status["processes"][0]["last_end"]["code"], 3)
+        command = job.commands["master"]
+        command[command.index("--end-command") + 1] = f"touch {job.folder}/mended"
+        job.start("master")
+        self.assert_ended_well(job)
+        self.assertTrue((job.folder / "mended").exists())
+
+    def test_that_are_stopped_run_no_command_before_they_end(self):
+        job = self.job(["--rate", "20"], rows=4000)
+        self.at_end(job, "echo ended >> MARKS")
+        job.start().wait_for_rows(100)
+        self.assertEqual(job.interrupt("master"), 130)
+        self.assertEqual(self.marks(job), [])
+        job.start_without_a_rate()
+        self.assert_ended_well(job)
+        self.assertEqual(self.marks(job), ["ended"])
+
+    def test_that_would_never_come_to_their_end_are_refused(self):
+        for number, (flags, words) in enumerate([
+            (["--end-command", "true", "--stay"], "--stay keeps them running"),
+            (["--server-processes", "0", "--worker-processes", "0", "--master-address", "127.0.0.1:50001",
+              "--end-command", "true"], "this job has none"),
+            (["--snapshot-every", "5"], "--snapshot-every has no effect without --snapshot-dir"),
+            (["--evaluation-every", "5"], "--evaluation-every has no effect without --test"),
+        ]):  # fmt: skip
+            with self.subTest(flags=flags):
+                job = self.job(flags, name=f"refused-tour-{number}", training=[]).start()
+                self.assertEqual(job.wait("master"), 2, job.log("master"))
+                self.assertIn(words, job.said("master"))
+
+
 class Failures(OnABroker):
     def test_of_a_command_that_is_not_there_end_the_job_with_its_reason(self):
         job = self.job(["--server-processes", "0", "--worker-command", "/no/such/program"],

@@ -15,6 +15,7 @@ import test_master  # noqa: E402
 import topology  # noqa: E402
 
 TRAINER = pathlib.Path(__file__).parent / "task_trainer.py"
+WORKER = pathlib.Path(__file__).parent / "get_task_worker.py"
 # The client waits for 15 s before it calls again.
 PATIENCE = 120
 
@@ -86,6 +87,64 @@ class Tasks(test_master.OnABroker):
         self.assertEqual(self.done(folder), {record: 2 for record in range(2_000)})
         self.assertEqual(len(list(folder.iterdir())), 3)
 
+    def workers(self, seconds, *flags):
+        """A job of three that call get_task, with 800 records in 2 epochs."""
+        address = f"127.0.0.1:{topology.free_port()}"
+        folder = self.path / f"{self.id().rsplit('.', 1)[-1]}-done"
+        folder.mkdir()
+        command = (f"env DLROVER_MASTER_ADDR={address} WORKER_ID={{rank}} {sys.executable} {WORKER} "
+                   f"{folder}/{{rank}} 800 2 {seconds}")  # fmt: skip
+        job = self.job(["--server-processes", "0", "--worker-processes", "3", "--master-address", address,
+                        "--worker-command", command, *flags], training=[])  # fmt: skip
+        return job.start(), folder
+
+    @staticmethod
+    def lines(folder):
+        """What was done: the type of the task, the number of the evaluation, and the records."""
+        return [line.split() for file in folder.iterdir() for line in file.read_text().splitlines()]
+
+    def wait_for_line(self, job, folder, kind, state="done", count=1):
+        end = time.monotonic() + PATIENCE
+        while sum(line[:2] == [kind, state] for line in self.lines(folder)) < count:
+            self.assertLess(time.monotonic(), end, job.log("master"))
+            time.sleep(0.02)
+
+    def test_of_evaluations_and_of_the_end_are_done_once_though_the_master_is_killed(self):
+        job, folder = self.workers(0.02, "--evaluation-records", "50", "--evaluation-task-records", "20",
+                                   "--evaluation-every-tasks", "16", "--end-task")  # fmt: skip
+        for kind in "TRAINING", "EVALUATION":
+            self.wait_for_line(job, folder, kind)
+            job.kill("master")
+            job.start("master")
+        self.assertEqual(job.wait("master", timeout=PATIENCE), 0, job.log("master"))
+        done = collections.Counter((kind, int(number), int(begin), int(end))
+                                   for kind, state, number, begin, end in self.lines(folder) if state == "done")  # fmt: skip
+        self.assertEqual(set(done.values()), {1, 2})
+        trained = {key: count for key, count in done.items() if key[0] == "TRAINING"}
+        self.assertEqual(trained, {("TRAINING", 0, 20 * i, 20 * i + 20): 2 for i in range(40)})
+        ranges = (0, 20), (20, 40), (40, 50)
+        evaluated = {key for key in done if key[0] == "EVALUATION"}
+        self.assertEqual(evaluated, {("EVALUATION", number, *each) for number in range(1, 6) for each in ranges})
+        self.assertEqual([key for key in done if key[0] == "TRAIN_END_CALLBACK"], [("TRAIN_END_CALLBACK", 0, 0, 20)])
+        sets = {each["name"]: (each["tasks"], each["done"]) for each in job.status()["task_sets"]}
+        self.assertEqual(sets, {"numbers": (80, 80), "numbers/end": (1, 1), "numbers/evaluation": (15, 15)})
+
+    def test_of_an_evaluation_and_of_the_end_go_to_others_when_their_trainer_is_killed(self):
+        job, folder = self.workers(0.3, "--evaluation-records", "50", "--evaluation-task-records", "20",
+                                   "--end-task")  # fmt: skip
+        for kind in "EVALUATION", "TRAIN_END_CALLBACK":
+            self.wait_for_line(job, folder, kind, "has")
+            holders = [file.name for file in folder.iterdir()
+                       if file.read_text().splitlines()[-1].split()[:2] == [kind, "has"]]  # fmt: skip
+            self.assertTrue(holders, "too late")
+            job.kill_pid(job.running()[f"worker-{holders[0]}"][1])
+        self.assertEqual(job.wait("master", timeout=PATIENCE), 0, job.log("master"))
+        done = collections.Counter(line[0] for line in self.lines(folder) if line[1] == "done")
+        self.assertGreaterEqual(done["EVALUATION"], 6)
+        self.assertEqual(done["TRAIN_END_CALLBACK"], 1, "the dead one had not done it")
+        sets = {each["name"]: each["done"] for each in job.status()["task_sets"]}
+        self.assertEqual(sets, {"numbers": 80, "numbers/end": 1, "numbers/evaluation": 6})
+
     def kill_with_a_task(self, job):
         """worker-1, whose tasks take a second."""
         log = job.run_dir / "logs" / "worker-1.log"
@@ -156,6 +215,8 @@ class Tasks(test_master.OnABroker):
             ([*all_reduce, *served, "--server-processes", "1"], "leave out --server-processes"),
             ([*all_reduce, *served, "--worker-command", "true"], "--worker-command runs another"),
             (["--sharding", "dynamic", "--worker-command", "true"], "leave out --worker-command"),
+            (["--end-task"], "--end-task has no effect without --master-address"),
+            ([*alone, *served, "--evaluation-task-records", "9"], "no effect without --evaluation-records"),
             (["--lease-rows", "64"], "--lease-rows has no effect without --sharding dynamic"),
         ]):  # fmt: skip
             with self.subTest(flags=flags):

@@ -133,6 +133,35 @@ TEST(JobProcessesTest, AnyCommandMayTakeThePlaceOfWorkerApp) {
               ElementsAre("/usr/bin/python3", "train.py", "--rank", "7"));
 }
 
+TEST(JobProcessesTest, ACommandMayRunWhenTheOthersHaveEnded) {
+  JobProcessesOptions options = Options();
+  EXPECT_EQ(PlanOf(options).groups_size(), 3);
+  options.end_command = {"/usr/bin/python3", "publish.py"};
+  options.most_relaunches = 5;
+  const ProcessPlan plan = PlanOf(options);
+  ASSERT_EQ(plan.groups_size(), 4);
+  const ProcessGroup& end = plan.groups(3);
+  EXPECT_EQ(end.name(), "end");
+  EXPECT_TRUE(end.at_end());
+  EXPECT_EQ(end.count(), 1u);
+  EXPECT_EQ(end.least(), 1u);
+  EXPECT_EQ(end.most_failures(), 6u);
+  EXPECT_THAT(CommandOf(end, 0), ElementsAre("/usr/bin/python3", "publish.py"));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(plan.groups(i).at_end());
+}
+
+TEST(JobProcessesTest, ACommandAtTheEndOfWhatNeverEndsIsWrongUsage) {
+  JobProcessesOptions options = Options();
+  options.end_command = {"/bin/true"};
+  options.stay = true;
+  EXPECT_THAT(WhyNot(options), HasSubstr("--stay keeps them running"));
+  options.stay = false;
+  options.has_input = false;
+  options.server_processes = options.worker_processes = 0;
+  options.serves_tasks = true;
+  EXPECT_THAT(WhyNot(options), HasSubstr("this job has none"));
+}
+
 TEST(JobProcessesTest, AJobOfNothingIsWrongUsage) {
   JobProcessesOptions options = Options();
   options.has_input = false;

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 class TaskServerTest : public testing::Test {
  protected:
-  TaskServerTest() {
+  explicit TaskServerTest(const TaskServerOptions& options = {}) : options_(options) {
     desk_.Open(Offset(0), manager_);
     node_desk_.Open(Offset(0), nodes_);
     options_.address = "127.0.0.1:0";
@@ -141,6 +141,80 @@ TEST_F(TaskServerTest, DealsOutASetUntilItIsDone) {
   const proto::Task end = Get();
   EXPECT_EQ(end.type(), proto::NONE);
   EXPECT_EQ(end.shard().end() - end.shard().start(), 0);
+}
+
+class FollowedTaskServerTest : public TaskServerTest {
+ protected:
+  static TaskServerOptions Followed() {
+    TaskServerOptions options;
+    options.evaluation_records = 15;
+    options.end_task = true;
+    return options;
+  }
+  FollowedTaskServerTest() : TaskServerTest(Followed()) {}
+
+  proto::Task GetTask(proto::TaskType type) {
+    proto::GetTaskRequest request;
+    request.set_dataset_name("rows");
+    request.set_task_type(type);
+    proto::Task task;
+    EXPECT_TRUE(Call(&proto::Master::Stub::get_task, request, task).ok());
+    return task;
+  }
+  void ReportTask(int task) {
+    proto::ReportTaskResultRequest request;
+    request.set_dataset_name("rows");
+    request.set_task_id(task);
+    google::protobuf::Empty nothing;
+    EXPECT_TRUE(Call(&proto::Master::Stub::report_task_result, request, nothing).ok());
+  }
+};
+
+TEST_F(FollowedTaskServerTest, WhoAsksForAnyTaskGetsEvaluationsAndTheTaskAtTheEnd) {
+  ASSERT_TRUE(Begin().ok());
+  EXPECT_EQ(GetTask(proto::EVALUATION).type(), proto::WAIT);
+  for (int i = 0; i < 3; ++i) {
+    const proto::Task task = GetTask(proto::NONE);
+    EXPECT_EQ(task.type(), proto::TRAINING);
+    ReportTask(task.task_id());
+  }
+  for (const int begin : {0, 10}) {
+    const proto::Task task = GetTask(begin == 0 ? proto::NONE : proto::EVALUATION);
+    EXPECT_EQ(task.type(), proto::EVALUATION);
+    EXPECT_EQ(task.model_version(), 1);
+    EXPECT_EQ(task.shard().name(), "rows/evaluation");
+    EXPECT_EQ(task.shard().start(), begin);
+    EXPECT_EQ(task.shard().end(), begin == 0 ? 10 : 15);
+    ReportTask(task.task_id());
+  }
+  EXPECT_EQ(GetTask(proto::EVALUATION).type(), proto::NONE);
+  const proto::Task end = GetTask(proto::TRAIN_END_CALLBACK);
+  EXPECT_EQ(end.type(), proto::TRAIN_END_CALLBACK);
+  EXPECT_EQ(end.shard().name(), "rows");
+  EXPECT_EQ(end.shard().end(), 10);
+  ReportTask(end.task_id());
+  EXPECT_EQ(GetTask(proto::NONE).type(), proto::NONE);
+}
+
+TEST_F(FollowedTaskServerTest, ThePublishedClientGetsTrainingTasksAlone) {
+  ASSERT_TRUE(Begin().ok());
+  for (int i = 0; i < 3; ++i) {
+    const proto::Task task = Get();
+    EXPECT_EQ(task.type(), proto::TRAINING);
+    Report(task.task_id());
+  }
+  EXPECT_EQ(Get().type(), proto::NONE);
+}
+
+TEST_F(FollowedTaskServerTest, NothingFollowsASetThatIsNoneOfTraining) {
+  proto::ReportDatasetShardParamsRequest params = Params();
+  params.set_task_type(proto::EVALUATION);
+  params.set_dataset_size(10);
+  ASSERT_TRUE(Begin(params).ok());
+  const proto::Task task = GetTask(proto::NONE);
+  EXPECT_EQ(task.type(), proto::EVALUATION);
+  ReportTask(task.task_id());
+  EXPECT_EQ(GetTask(proto::NONE).type(), proto::NONE);
 }
 
 TEST_F(TaskServerTest, KeepsWhoAsksWaitingUntilATaskComesBack) {

@@ -43,6 +43,30 @@ TEST(SnapshotCut, AllShardsStandAtTheSameClockOfEveryWorker) {
   EXPECT_GT(whole, 200u);
 }
 
+TEST(SnapshotCut, IsOneForPeriodicSnapshotsToo) {
+  size_t whole = 0;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    TestJob job = {.workers = 1 + seed % 4,
+                   .shards = 1 + seed % 3,
+                   .training = seed % 2 == 0 ? Sequential() : Eventual(),
+                   .rows_first = seed % 5 != 0};
+    TestedTopology undisturbed(job);
+    if (seed % 2 == 0) undisturbed.Run();
+    job.training.set_snapshot_every(1 + seed % 5);
+    TestedTopology topology(job, seed);
+    topology.Run(seed % 7 == 0 ? 0.05 : 0);
+    for (const auto& [id, cut] : topology.cuts()) {
+      ExpectOneCut(cut);
+      if (cut.size() == job.shards) ++whole;
+    }
+    if (seed % 2 == 0) {
+      EXPECT_EQ(topology.Parameters(), undisturbed.Parameters());
+    }
+  }
+  EXPECT_GT(whole, 200u);
+}
+
 TEST(SnapshotCut, ChangesNoByteOfASequentialJob) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);

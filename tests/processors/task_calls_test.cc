@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/processors/task_fixture.h"
+#include "topics/task_codec.h"
 
 namespace millrace {
 namespace {
@@ -210,6 +211,94 @@ TEST_F(TaskCallsTest, APositionIsReadWithoutACommand) {
   ASSERT_THAT(answers, SizeIs(2));
   EXPECT_EQ(answers[0].second->position.dealt(), 1);
   EXPECT_FALSE(answers[1].second->position.has_spec());
+}
+
+// ---- sets that follow another ----
+
+TaskSetSpec Followed() {
+  TaskSetSpec spec = TaskSet();
+  spec.mutable_evaluation()->set_records(4);
+  spec.mutable_evaluation()->set_records_per_task(4);
+  spec.mutable_evaluation()->set_every(2);
+  spec.set_end_task(true);
+  return spec;
+}
+
+TaskCall ForFollower(const std::string& set, bool waits) {
+  TaskCall call;
+  call.command = TaskGet("worker-0", set);
+  call.follows = "rows";
+  call.waits = waits;
+  return call;
+}
+
+TEST_F(TaskCallsTest, WhoDoesNotWaitForAnEvaluationIsToldThatThereIsNoneNow) {
+  const auto ask = [this] {
+    calls_.Add(++id_, ForFollower("rows/evaluation", false));
+    const Answers answers = WriteAndAnswer();
+    EXPECT_THAT(answers, SizeIs(1));
+    const TaskAnswer answer = answers.at(0).second.value();
+    if (answer.kind == TaskAnswer::Kind::kTask) calls_.NoteTold(answer.lease, true);
+    return answer;
+  };
+  EXPECT_EQ(ask().kind, TaskAnswer::Kind::kNoTaskNow) << "nobody has begun it yet";
+  const auto finish = [this](uint32_t lease) {
+    Add(TaskResult(lease));
+    EXPECT_THAT(WriteAndAnswer(), SizeIs(1));
+  };
+  Begin(Followed());
+  EXPECT_EQ(ask().kind, TaskAnswer::Kind::kNoTaskNow);
+  for (int i = 0; i < 2; ++i) finish(GetNow("worker-0").lease);
+  const TaskAnswer first = ask();
+  EXPECT_EQ(first.kind, TaskAnswer::Kind::kTask);
+  EXPECT_EQ(first.type, kEvaluationTask);
+  EXPECT_EQ(first.set, "rows/evaluation");
+  EXPECT_EQ(first.epoch, 1);
+  EXPECT_EQ(first.range.end, 4);
+  EXPECT_EQ(ask().kind, TaskAnswer::Kind::kNoTaskNow);
+  finish(first.lease);
+  for (int i = 0; i < 2; ++i) finish(GetNow("worker-0").lease);
+  const TaskAnswer second = ask();
+  EXPECT_EQ(second.epoch, 2);
+  finish(second.lease);
+  EXPECT_EQ(ask().kind, TaskAnswer::Kind::kSetIsDone);
+}
+
+TEST_F(TaskCallsTest, WhoAsksForWhatDoesNotFollowIsToldThatThereWillBeNone) {
+  Begin();
+  for (const std::string set : {"rows/evaluation", "rows/end"}) {
+    calls_.Add(++id_, ForFollower(set, true));
+    const Answers answers = WriteAndAnswer();
+    ASSERT_THAT(answers, SizeIs(1));
+    EXPECT_EQ(answers[0].second.value().kind, TaskAnswer::Kind::kSetIsDone);
+  }
+}
+
+TEST_F(TaskCallsTest, WhoAsksForAnyTaskWaitsUntilTheEndTaskIsDone) {
+  TaskSetSpec spec = Followed();
+  spec.clear_evaluation();
+  Begin(spec);
+  std::vector<uint32_t> leases;
+  for (int i = 0; i < 4; ++i) leases.push_back(GetNow("worker-0").lease);
+  TaskCommand get = TaskGet("worker-1");
+  get.mutable_get()->set_any(true);
+  Add(get);
+  EXPECT_THAT(WriteAndAnswer(), IsEmpty());
+  for (const uint32_t lease : leases) Add(TaskResult(lease));
+  EXPECT_THAT(WriteAndAnswer(), SizeIs(4));
+  const Answers answers = WriteAndAnswer();
+  ASSERT_THAT(answers, SizeIs(1));
+  const TaskAnswer end = answers[0].second.value();
+  EXPECT_EQ(end.type, kEndTask);
+  EXPECT_EQ(end.set, "rows") << "whose first rows it names";
+  EXPECT_EQ(end.range.end, 3);
+  calls_.NoteTold(end.lease, true);
+  Add(get);
+  EXPECT_THAT(WriteAndAnswer(), IsEmpty()) << "somebody may have to take it over";
+  Add(TaskResult(end.lease));
+  EXPECT_THAT(WriteAndAnswer(), SizeIs(2));
+  Add(TaskGet("worker-2"));
+  EXPECT_EQ(WriteAndAnswer().at(0).second.value().kind, TaskAnswer::Kind::kSetIsDone);
 }
 
 }  // namespace

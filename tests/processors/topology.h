@@ -77,6 +77,7 @@ inline ServerOptions MakeServerOptions(const TestJob& job, ShardId shard, const 
     options.consistency = ConsistencyPolicy::Eventual();
   }
   options.pipeline = PipelineOf(job.training);
+  options.snapshot_every = job.training.snapshot_every();
   return options;
 }
 

@@ -180,7 +180,7 @@ void Inspector::CheckParameters(ShardId shard) {
   }
   if (saved.snapshot() != state.snapshot ||
       saved.snapshot_cancelled() != state.snapshot_cancelled ||
-      saved.snapshot_open() != state.snapshot_open) {
+      saved.snapshot_open() != state.snapshot_open || saved.snapshot_steps() != state.periodic_at) {
     return fail("the snapshot");
   }
   if (saved.resize() != state.resize || (state.resize > 0 && saved.workers() != state.size) ||

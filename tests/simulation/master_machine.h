@@ -29,6 +29,8 @@ enum class MasterError {
   kForgetsALogicalWorker,
   kKeepsMoveToItself,   // a move of a shard is carried out, but not written to `control`
   kKeepsShardsForEver,  // a ServerApp that keeps the shards that it was given first
+  kEndsBesideOthers,    // the process of the job's end does not wait for the others
+  kEndsTwice,           // nor is it enough that it has done its work once
   kReadsThePlanOnce,    // a WorkerApp that keeps the workers that it was given first
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tests/simulation/end_group.h"
 #include "tests/simulation/simulated_plan.h"
 #include "topics/control_codec.h"
 #include "topics/process_name.h"
@@ -28,6 +29,10 @@ std::string AsMisread(MasterError error, const MasterProcessor& processor,
     record->mutable_plan()->clear_slots();
     return EncodeControl(*record);
   }
+  if (error == MasterError::kEndsBesideOthers && record->has_plan()) {
+    for (ProcessGroup& group : *record->mutable_plan()->mutable_groups()) group.clear_at_end();
+    return EncodeControl(*record);
+  }
   if (!record->has_report()) return value;
   ProcessReport& report = *record->mutable_report();
   if (error == MasterError::kCountsOldReports) {
@@ -35,6 +40,12 @@ std::string AsMisread(MasterError error, const MasterProcessor& processor,
       if (ToText(process.process()) != ToText(report.process())) continue;
       report.set_incarnation(std::max(report.incarnation(), process.incarnation()));
     }
+    return EncodeControl(*record);
+  }
+  if (error == MasterError::kEndsTwice && report.process().group() == kSimulatedEnd &&
+      report.end().cause() == ProcessEnd::EXITED) {
+    report.mutable_end()->set_cause(ProcessEnd::SIGNALED);
+    report.mutable_end()->set_code(9);
     return EncodeControl(*record);
   }
   if (error == MasterError::kForgetsBackOff && IsFailure(report.end())) {

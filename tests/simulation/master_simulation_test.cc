@@ -12,6 +12,7 @@ namespace millrace::simulation {
 namespace {
 
 constexpr std::string_view kHappensToMasters[] = {
+    "end of the job",
     "exit status lost",
     "incarnation forgotten",
     "job in ACTIVE",
@@ -86,6 +87,8 @@ constexpr Planted<MasterError> kPlantedInMaster[] = {
     {MasterError::kForgetsALogicalWorker, "ALogicalWorkerThatNobodyHosts", 100},
     {MasterError::kKeepsMoveToItself, "AMoveThatDoesNotSurviveTheMaster", 300},
     {MasterError::kKeepsShardsForEver, "AServerAppThatKeepsAShardThatWasMoved", 300},
+    {MasterError::kEndsBesideOthers, "AnEndThatDoesNotWaitForTheOthers", 100},
+    {MasterError::kEndsTwice, "AnEndThatComesTwice", 300},
     {MasterError::kReadsThePlanOnce, "AWorkerAppThatDoesNotFollowThePlan", 100},
 };
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "processors/master_processor.h"
+#include "tests/simulation/back_offs.h"
+#include "tests/simulation/end_group.h"
 #include "tests/simulation/master_misreading.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/shard_moves.h"
@@ -49,7 +51,9 @@ class MasterWorld {
         error_(error),
         machine_(error),
         worker_apps_(error),
-        slots_are_fixed_(random_.Chance(0.6)) {
+        slots_are_fixed_(random_.Chance(0.6)),
+        ends_(Random::Hash(seed, 0, 0, 60011)),
+        comes_to_its_end_(ends_.Chance(0.3)) {
     slots_ = random_.Chance(0.4) ? 0 : static_cast<uint32_t>(random_.Between(3, 6));
     may_end_ = random_.Chance(0.5);
   }
@@ -130,6 +134,10 @@ class MasterWorld {
       ProcessGroup& workers = *plan.mutable_groups(plan.groups_size() - 1);
       workers.set_logical_workers(static_cast<uint32_t>(random_.Between(0, 7)));
     }
+    if (comes_to_its_end_ && ends_.Chance(0.7)) {
+      add(kSimulatedEnd, 1, 0, 1);
+      plan.mutable_groups()->rbegin()->set_at_end(true);
+    }
     plan.set_slots(slots_);
     if (!CheckPlan(plan).ok()) Violate("a plan that was drawn is refused");
     return plan;
@@ -191,6 +199,10 @@ class MasterWorld {
     MasterMachine::Life& life = *running[random_.Below(running.size())];
     if (life.told_to_stop) return EndAsTold(life);
     using E = ProcessEnd;
+    if (comes_to_its_end_ && ends_.Chance(0.7)) {
+      done_.insert(ToText(life.report.process()));
+      return MasterMachine::End(life, E::EXITED, 0);
+    }
     switch (random_.Below(12)) {
       case 0:
       case 1:
@@ -395,7 +407,8 @@ class MasterWorld {
     for (; referee_next_ < next; ++referee_next_) {
       if (control_[referee_next_]) Cover(moves_.Note(*control_[referee_next_], referee_));
       FoldInto(referee_, referee_next_);
-      CheckBackOff(referee_next_);
+      Violate(back_off_.WhatIsWrong(control_[referee_next_], referee_));
+      Violate(end_.WhatIsWrong(control_[referee_next_], referee_));
     }
     WriteTo(referee_plan_, referee_.TakeChanges());
     if (referee_plan_ != plan_) Violate("`plan` is not the fold of `control`");
@@ -410,29 +423,6 @@ class MasterWorld {
       const std::string name = ToText(life->report.process());
       if (may_run.contains({name, life->report.incarnation()})) continue;
       Violate(name + " runs, but `plan` says that it has ended");
-    }
-  }
-
-  // By what the records say, whatever the fold makes of them: who has failed n times in a row is
-  // not started before 2^(n-1) ticks have passed, unless another plan comes.
-  void CheckBackOff(size_t offset) {
-    ControlRecord record;
-    if (control_[offset]) record = DecodeControl(*control_[offset], kMasterEpoch).value_or(record);
-    if (record.has_tick()) ++ticks_;
-    if (record.has_plan()) {
-      failures_.clear();
-      not_before_.clear();
-    }
-    for (const ProcessState& process : referee_.processes()) {
-      const std::string name = ToText(process.process());
-      const ProcessState before = std::exchange(before_[name], process);
-      const bool is_reported = record.has_report() && ToText(record.report().process()) == name &&
-                               record.report().incarnation() == before.incarnation();
-      if (is_reported && IsToRun(before.phase()) && IsFailure(record.report().end())) {
-        not_before_[name] = ticks_ + (uint64_t{1} << std::min(failures_[name]++, 5u));
-      }
-      const bool begins = process.incarnation() != before.incarnation();
-      if (begins && not_before_[name] > ticks_) Violate(name + " is started too soon");
     }
   }
 
@@ -493,7 +483,10 @@ class MasterWorld {
     ProcessPlan present = state.plan();
     for (ProcessPlan* plan : {&wanted, &present}) {  // which planted errors misread
       plan->clear_slots();
-      for (ProcessGroup& group : *plan->mutable_groups()) group.clear_logical_workers();
+      for (ProcessGroup& group : *plan->mutable_groups()) {
+        group.clear_logical_workers();
+        group.clear_at_end();
+      }
     }
     if (wanted.SerializeAsString() != present.SerializeAsString()) Violate("it runs another plan");
   }
@@ -505,6 +498,7 @@ class MasterWorld {
     std::optional<uint32_t> highest_that_waits;
     const size_t running_count = running.size();
     for (const ProcessGroup& group : wish_->plan().groups()) {
+      if (group.at_end() && !AreAllOver(referee_)) continue;
       for (uint32_t rank = 0; rank < group.count(); ++rank) {
         ProcessName process;
         process.set_group(group.name());
@@ -549,6 +543,7 @@ class MasterWorld {
   }
 
   void CheckEnds() {
+    if (done_.contains("end-0")) Cover("end of the job");
     for (const ProcessState& process : referee_.processes()) {
       const std::string name = ToText(process.process());
       if (process.phase() == ProcessState::ENDED && !done_.contains(name)) {
@@ -566,6 +561,8 @@ class MasterWorld {
   MasterMachine machine_;
   WorkerApps worker_apps_;
   const bool slots_are_fixed_;
+  Random ends_;  // of its own, so that all else stays as it was drawn
+  const bool comes_to_its_end_;
   uint32_t slots_ = 0;
   bool may_end_ = false;
   bool is_quiet_ = false;
@@ -577,6 +574,8 @@ class MasterWorld {
 
   std::optional<ControlRecord> wish_;  // the last plan or stop
   ShardMoves moves_;
+  EndGroup end_;
+  BackOffs back_off_;
   std::set<std::string> done_;  // who has ended with exit code 0, not told to
   std::set<std::pair<std::string, uint64_t>> ordered_;
   std::set<MasterState::Phase> phases_;
@@ -585,10 +584,6 @@ class MasterWorld {
   MasterProcessor referee_{kMasterEpoch};  // folds all of `control`
   size_t referee_next_ = 0;
   PlanRecords referee_plan_;
-  uint64_t ticks_ = 0;
-  std::map<std::string, uint32_t> failures_;    // in a row
-  std::map<std::string, uint64_t> not_before_;  // ticks
-  std::map<std::string, ProcessState> before_;  // the record that is looked at
 };
 
 }  // namespace

@@ -209,6 +209,14 @@ class WithoutWhatWasForgotten final : public OtherState {
   void Change(ShardState& state) override { state.clear_forgotten(); }
 };
 
+class WithoutTheLastPeriod final : public OtherState {
+ public:
+  using OtherState::OtherState;
+
+ protected:
+  void Change(ShardState& state) override { state.clear_snapshot_steps(); }
+};
+
 class WithoutTheOrder final : public OtherState {
  public:
   using OtherState::OtherState;
@@ -318,6 +326,9 @@ std::vector<PlantedError> PlantedInCheckpoints() {
   errors.push_back(InServer<WithLog<WithoutWhatWasForgotten>>(
       "a checkpoint without the drifts that were acted upon", 50, Forgetting));
   const auto resized = [](Scenario& scenario, Faults& faults) { DrawResizes(scenario, faults); };
+  errors.push_back(InServerAtCuts<WithLog<WithoutTheLastPeriod>>(
+      "a checkpoint without when a periodic snapshot was begun", 20,
+      [](Scenario& scenario, Faults&) { scenario.training.set_snapshot_every(3); }));
   errors.push_back(InServer<WithLog<WithoutTheOrder>>(
       "a checkpoint without the change of the workers that was ordered", 50, resized));
   errors.push_back(InServer<WithLog<WithoutWhoHasJoined>>(

@@ -164,6 +164,7 @@ PlantedError InServer(std::string name, uint64_t seeds,
                                 [adjust = std::move(adjust)](Scenario& scenario, Faults& faults) {
                                   adjust(scenario, faults);
                                   faults.snapshots = 0;
+                                  scenario.training.clear_snapshot_every();
                                 });
 }
 

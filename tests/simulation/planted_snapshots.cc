@@ -89,6 +89,18 @@ class LetsALaterUpdateThrough final : public AltersUpdates {
   }
 };
 
+class BeginsAStepTooLate final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  ServerOptions Options() const override {
+    ServerOptions options = ServerHost::Options();
+    ++options.snapshot_every;
+    return options;
+  }
+};
+
 void SnapshotsOfShards(Scenario& scenario, Faults& faults) {
   scenario.max_frame_bytes = kMaxFrameBytes;
   scenario.shards = std::max(scenario.shards, 2u);
@@ -114,6 +126,9 @@ std::vector<PlantedError> PlantedInSnapshots() {
       "a start on other shards with the embedding rows of one part", 20, continues));
   errors.push_back(InServerAtCuts<ReadsOnAfterACut>(
       "records that are passed over at a cut and not read again", 20, SnapshotsOfShards));
+  errors.push_back(InServerAtCuts<BeginsAStepTooLate>(
+      "a periodic snapshot that is begun a step too late", 20,
+      [](Scenario& scenario, Faults&) { scenario.training.set_snapshot_every(2); }));
   errors.push_back(InServerAtCuts<AnnouncesAtACut>(
       "answers that are made at a cut", 50, [](Scenario& scenario, Faults& faults) {
         SnapshotsOfShards(scenario, faults);

@@ -129,6 +129,7 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
       return refuse();
     }
     ResizeAtOnce(state);
+    BeginPeriodic(state);
     states_.push_back(std::move(state));
     return;
   }
@@ -203,6 +204,7 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
     }
   }
   ResizeAtOnce(state);
+  BeginPeriodic(state);
   states_.push_back(std::move(state));
 }
 

@@ -201,7 +201,8 @@ class Referee {
     uint32_t ordered_size = 0;
     uint64_t snapshot = 0;  // the newest that has begun
     uint64_t snapshot_cancelled = 0;
-    uint64_t request = 0;  // the number of the request that led to it
+    uint64_t request = 0;      // the number of the request that led to it
+    uint64_t periodic_at = 0;  // steps when a periodic one was last begun
     bool snapshot_open = false;
     size_t dead_letters = 0;  // of Referee::dead_letters(): how many the fold has led to so far
     // Who must be answered after the record in front of this state; or by what the last round
@@ -315,6 +316,10 @@ class Referee {
   void HearOfJoin(State& state, uint32_t worker, uint64_t clock) const;
   // Snapshots (referee_snapshots.cc).
   bool Request(State& state, const Gradient& message);  // false: it is none
+  // A new snapshot may begin: every shard has come to the last cut and knows all workers.
+  bool MayBegin(const State& state) const;
+  void Begin(State& state, uint64_t id) const;
+  void BeginPeriodic(State& state) const;
   void NoteCut(State& state, uint32_t worker, const SnapshotMark& mark) const;
   bool IsHeldAtCut(const State& state, const Member& member) const;
   void ComeToCut(State& state);

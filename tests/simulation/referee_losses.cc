@@ -119,6 +119,7 @@ bool Referee::GoOnFrom(State& state, const Reports& reports) const {
   state.weights = std::make_shared<const std::vector<float>>(from.slice().dense().begin(),
                                                              from.slice().dense().end());
   state.steps = newest->clock();
+  state.periodic_at = state.steps;
   for (int i = 0; i < from.moments().count_size(); ++i) {
     state.columns[static_cast<size_t>(i)] = {from.moments().count(i), from.moments().mean(i),
                                              from.moments().m2(i)};

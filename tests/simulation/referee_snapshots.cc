@@ -35,24 +35,34 @@ bool Referee::Request(State& state, const Gradient& message) {
   }
   if (!message.has_request_snapshot()) return false;
   const uint64_t number = message.request_snapshot().number();
-  if (job_.shard != 0 || number == state.request || state.snapshot_open) return true;
-  bool someone = false;
-  for (const Member& member : state.members) {
-    if (member.left) continue;
-    someone = true;
-    // Some shard may not have come to the last cut.
-    if (member.cut && member.clock < *member.cut + Pipeline()) return true;
-  }
-  if (!someone || !AllAreKnown(state)) return true;
+  if (job_.shard != 0 || number == state.request || !MayBegin(state)) return true;
   state.request = number;
-  state.snapshot = std::max({number, state.snapshot + 1, state.snapshot_cancelled + 1});
-  state.snapshot_open = true;
+  Begin(state, number);
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
-    Member& member = state.members[worker];
-    member.cut = member.clock + Pipeline() + 1;
-    if (!member.left) state.answered.insert(worker);
+    if (!state.members[worker].left) state.answered.insert(worker);
   }
   return true;
+}
+
+bool Referee::MayBegin(const State& state) const {
+  return NoCutIsOpen(state) && AnyoneIsThere(state) && AllAreKnown(state);
+}
+
+void Referee::Begin(State& state, uint64_t id) const {
+  state.snapshot = std::max({id, state.snapshot + 1, state.snapshot_cancelled + 1});
+  state.snapshot_open = true;
+  for (Member& member : state.members) member.cut = member.clock + Pipeline() + 1;
+}
+
+// At the first record by which so many steps are over, and a snapshot may begin.
+void Referee::BeginPeriodic(State& state) const {
+  const uint64_t every = job_.training.snapshot_every();
+  if (job_.shard != 0 || every == 0 || state.lost || state.steps < state.periodic_at + every) {
+    return;
+  }
+  if (!MayBegin(state)) return;
+  state.periodic_at = state.steps;
+  Begin(state, static_cast<uint64_t>(state.seen_ms));
 }
 
 // Shard 0 has fixed the cuts, and hears of nothing new.

@@ -106,8 +106,9 @@ void DrawContinuation(Faults& faults) {
 void DrawLostCopies(Scenario& scenario, Faults& faults) {
   scenario.weights_from_workers = true;
   faults.lost_copies = true;
-  faults.losses = false;     // a shard without `parameters` refuses nothing then
-  faults.snapshots = 0;      // shard 0 forgets which it has made
+  faults.losses = false;  // a shard without `parameters` refuses nothing then
+  faults.snapshots = 0;   // shard 0 forgets which it has made
+  scenario.training.clear_snapshot_every();
   faults.strangers = false;  // whose reports would be believed
   faults.timer = true;       // what a shard reads while it is lost, it wants to be told again
 }
@@ -133,6 +134,8 @@ Outcome RunSeed(uint64_t seed) {
     const bool obeys = Random::Hash(scenario.data_seed, 0, 0, 50004) % 4 != 0;
     scenario.training.set_batch_wait_s(obeys ? 1 : 0);
     scenario.direct = Random::Hash(scenario.data_seed, 0, 0, 50010) % 3 == 0;
+    const uint64_t period = Random::Hash(scenario.data_seed, 0, 0, 50011);
+    if (period % 4 == 0) scenario.training.set_snapshot_every(1 + period / 4 % 12);
     if (Random::Hash(scenario.data_seed, 0, 0, 50007) % 8 == 0) {
       return DrawTrainers(scenario, faults);
     }

@@ -126,6 +126,7 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   for (const auto& [shard, part] : parts) {  // they may have named other parameters
     if (!job.parameters.empty()) state.steps = std::max(state.steps, part.cut.steps);
   }
+  if (job.shard == 0) state.periodic_at = state.steps;
   state.train_loss = first.train_loss;
   if (job.shard == 0) state.columns = first.columns;
   state.class_rows.resize(job.classes);

@@ -15,6 +15,7 @@ constexpr std::string_view kHappensToTasks[] = {
     "call broken",
     "call of a trainer that died",
     "death with a task",
+    "evaluation",
     "master begins beside an older one",
     "master fenced",
     "master killed before step 0",
@@ -24,6 +25,7 @@ constexpr std::string_view kHappensToTasks[] = {
     "master killed before step 4",
     "record repeated",
     "result said again",
+    "task at the end",
     "task dealt out again",
     "task done",
     "task failed",
@@ -58,6 +60,9 @@ constexpr Planted<TaskError> kPlantedInTasks[] = {
     {TaskError::kCountsRepeats, "ACommandThatCountsTwice", 100},
     {TaskError::kKeepsWhatNobodyGets, "ATaskForSomebodyWhoHasGone", 500},
     {TaskError::kDealsOutWhatIsLost, "ALostTaskThatIsDealtOutAgain", 100},
+    {TaskError::kCountsEvaluations, "AnEvaluationThatCountsAsTraining", 100},
+    {TaskError::kEvaluatesTooEarly, "AnEvaluationThatComesTooEarly", 100},
+    {TaskError::kEndsTwice, "AnEndTaskThatIsGivenTwice", 100},
 };
 
 INSTANTIATE_TEST_SUITE_P(Planted, TaskSimulationNotices, testing::ValuesIn(kPlantedInTasks),

@@ -29,7 +29,7 @@ using TrainerThread = CallingThread<TaskCommand>;
 struct Trainer {
   struct Held {
     uint32_t lease = 0;
-    int64_t task = 0;
+    TaskManager::Key task;
     bool is_void = false;  // it is reported, or somebody else has it
   };
 
@@ -53,6 +53,15 @@ class TaskWorld {
     spec_.set_most_failures(static_cast<uint32_t>(random_.Between(0, 3)));
     if (random_.Chance(0.5)) spec_.set_shuffle(random_.Next());
     if (random_.Chance(0.3)) spec_.set_timeout_ticks(random_.Between(2, 8));
+    if (random_.Chance(0.4)) {
+      TaskSetSpec::Evaluation& evaluation = *spec_.mutable_evaluation();
+      evaluation.set_records(static_cast<int64_t>(random_.Between(1, 6)));
+      evaluation.set_records_per_task(static_cast<int64_t>(random_.Between(1, 4)));
+      evaluation.set_every(static_cast<int64_t>(random_.Between(1, 12)));
+    }
+    spec_.set_end_task(random_.Chance(0.4));
+    specs_[kSetName] = spec_;
+    for (const TaskSetSpec& follower : FollowersOf(spec_)) specs_[follower.name()] = follower;
     fails_ = random_.Chance(0.3);
     dies_ = random_.Chance(0.5);
     prefetches_ = random_.Chance(0.3);
@@ -176,6 +185,7 @@ class TaskWorld {
     if (!may_ask || trainer.is_told_of_the_end) return std::nullopt;
     command.mutable_get()->set_set(kSetName);
     command.mutable_get()->set_worker(trainer.name);
+    command.mutable_get()->set_any(true);
     return command;
   }
 
@@ -202,8 +212,12 @@ class TaskWorld {
         Cover("result said again");
         thread.wish = wish;
       }
-      std::erase_if(trainer.held,
-                    [&](const auto& held) { return held.lease == wish.result().lease(); });
+      const uint32_t lease = wish.result().lease();
+      std::erase_if(trainer.held, [&](const auto& held) { return held.lease == lease; });
+      // It counts, since nobody else had got the task before it was folded.
+      const auto newest = newest_lease_.find(leased_.at(lease));
+      const bool counts = newest != newest_lease_.end() && newest->second == lease;
+      if (counts && !wish.result().failed()) counted_.insert(newest->first);
     }
     if (answer.kind == TaskAnswer::Kind::kSetIsDone) trainer.is_told_of_the_end = true;
     if (answer.kind != TaskAnswer::Kind::kTask) return;
@@ -213,9 +227,11 @@ class TaskWorld {
   void TakeTask(Trainer& trainer, const TaskAnswer& answer) {
     const auto found = leased_.find(answer.lease);
     if (found == leased_.end()) return Violate("a lease is given, but `plan` never said so");
-    const int64_t task = found->second;
+    const TaskManager::Key task = found->second;
     if (!leases_.insert(answer.lease).second) Violate("a lease is given twice");
-    const TaskRange range = RangeOfTask(spec_, task);
+    if (counted_.contains(task)) Violate("a task is given again that is done");
+    const TaskRange range = RangeOfTask(specs_.at(task.second), task.first);
+    CheckTime(task);
     if (range.begin != answer.range.begin || range.end != answer.range.end) {
       Violate("a task has other records than its number says");
     }
@@ -230,8 +246,35 @@ class TaskWorld {
     trainer.held.push_back({answer.lease, task});
   }
 
+  // By what trainers have said that they have done, and what was given up, whatever the fold makes
+  // of it.
+  void CheckTime(const TaskManager::Key& task) {
+    if (task.second == kSetName) return;
+    const auto over = [this](const std::string& set) {
+      const auto done = std::ranges::count_if(
+          done_, [&](const TaskManager::Key& key) { return key.second == set; });
+      const auto given_up = newest_.tasks().sets().at(set).given_up();
+      return static_cast<int64_t>(done) + static_cast<int64_t>(given_up);
+    };
+    const int64_t all = TasksOf(spec_);
+    if (task.second == EvaluationSetOf(kSetName)) {
+      Cover("evaluation");
+      const int64_t round = task.first / TasksPerEpoch(specs_.at(task.second)) + 1;
+      const int64_t due = std::min(all, round * spec_.evaluation().every());
+      if (over(kSetName) < due) Violate("an evaluation comes too early");
+      return;
+    }
+    Cover("task at the end");
+    bool is_due = over(kSetName) >= all;
+    if (spec_.has_evaluation()) {
+      const std::string evaluation = EvaluationSetOf(kSetName);
+      is_due = is_due && over(evaluation) >= TasksOf(specs_.at(evaluation));
+    }
+    if (!is_due) Violate("the end comes too early");
+  }
+
   // Without fault tolerance again only when nobody knew that the first trainer had been told.
-  void CheckGivenOnce(uint32_t lease, int64_t task) {
+  void CheckGivenOnce(uint32_t lease, const TaskManager::Key& task) {
     const auto [given, is_first] = given_.try_emplace(task, lease);
     if (is_first) return;
     Cover("task dealt out again");
@@ -318,6 +361,11 @@ class TaskWorld {
       command.set_front(tasks.front());
       command.set_number(tasks.number() + 1);
     }
+    if (error_ == TaskError::kEvaluatesTooEarly && command.has_begin() &&
+        command.begin().has_evaluation()) {
+      command.mutable_begin()->mutable_evaluation()->set_every(1);
+    }
+    if (command.has_result()) MisreadResult(tasks, *command.mutable_result());
     if (error_ == TaskError::kDealsOutWhatIsLost && command.has_begin()) {
       command.mutable_begin()->set_most_failures(std::max(spec_.most_failures(), uint32_t{1}));
     }
@@ -336,6 +384,23 @@ class TaskWorld {
         command.mutable_get()->set_worker(task.worker());
       }
     }
+  }
+
+  void MisreadResult(const TaskManager& tasks, TaskCommand::Result& result) const {
+    const auto of = [&](auto is) -> const TaskState* {
+      for (const auto& [key, task] : tasks.tasks()) {
+        if (is(task)) return &task;
+      }
+      return nullptr;
+    };
+    const TaskState* task = of([&](const TaskState& t) { return t.lease() == result.lease(); });
+    if (task == nullptr || result.failed()) return;
+    if (error_ == TaskError::kEndsTwice && task->set() == EndSetOf(kSetName)) {
+      result.set_failed(true);
+    }
+    if (error_ != TaskError::kCountsEvaluations || task->set() != EvaluationSetOf(kSetName)) return;
+    const TaskState* trained = of([](const TaskState& t) { return t.set() == kSetName; });
+    if (trained != nullptr && trained->lease() > 0) result.set_lease(trained->lease());
   }
 
   void Commit(Master& master) {
@@ -405,20 +470,19 @@ class TaskWorld {
     if (referee_plan_ != plan_) Violate("`plan` is not the fold of `control`");
     for (const auto& [key, task] : committed.tasks().tasks()) {
       if (task.lease() == 0) continue;
-      leased_[task.lease()] = task.number();
+      leased_[task.lease()] = key;
+      newest_lease_[key] = std::max(newest_lease_[key], task.lease());
       if (task.command() == 0) told_.insert(task.lease());
     }
-    const auto set = committed.tasks().sets().find(kSetName);
-    if (set == committed.tasks().sets().end()) return;
-    const auto is_open = [&](int64_t number) {
-      return committed.tasks().tasks().contains({number, kSetName});
-    };
-    uint64_t given_up = 0;
-    for (int64_t number = 0; number < set->second.dealt(); ++number) {
-      if (!is_open(number) && !done_.contains(number)) ++given_up;
+    for (const auto& [name, set] : committed.tasks().sets()) {
+      uint64_t given_up = 0;
+      for (int64_t number = 0; number < set.dealt(); ++number) {
+        const TaskManager::Key key(number, name);
+        if (!committed.tasks().tasks().contains(key) && !done_.contains(key)) ++given_up;
+      }
+      // (Of one that was given up a trainer may have said before that it is done, too late.)
+      if (given_up > set.given_up()) Violate("a task counts, but nobody has done it");
     }
-    // (Of one that was given up a trainer may have said before that it is done, too late.)
-    if (given_up > set->second.given_up()) Violate("a task counts, but nobody has done it");
   }
 
   // When all faults have ended.
@@ -441,22 +505,28 @@ class TaskWorld {
 
   void CheckRest() {
     const TaskManager& tasks = newest_.tasks();
-    const TaskSetState& set = tasks.sets().at(kSetName);
-    if (!tasks.IsDone(kSetName)) return Violate("the trainers leave, and the set is not done");
-    if (static_cast<int64_t>(done_.size() + set.given_up()) < TasksOf(spec_)) {
-      Violate("a task is missing");
+    for (const auto& [name, spec] : specs_) {
+      const TaskSetState& set = tasks.sets().at(name);
+      if (!tasks.IsDone(name)) return Violate("the trainers leave, and the set is not done");
+      const auto done = std::ranges::count_if(
+          done_, [&](const TaskManager::Key& key) { return key.second == name; });
+      if (static_cast<int64_t>(done) + static_cast<int64_t>(set.given_up()) < TasksOf(spec)) {
+        Violate("a task is missing");
+      }
+      if (set.given_up() > 0) Cover("task given up");
+      const bool may_be_lost = spec_.most_failures() == 0 && (dies_ || spec_.timeout_ticks() > 0);
+      if (set.given_up() > 0 && !fails_ && may_be_lost) Cover("lost task given up");
+      if (set.given_up() > 0 && !fails_ && !may_be_lost) {
+        Violate("a task is given up that has not failed");
+      }
     }
-    if (set.given_up() > 0) Cover("task given up");
-    const bool may_be_lost = spec_.most_failures() == 0 && (dies_ || spec_.timeout_ticks() > 0);
-    if (set.given_up() > 0 && !fails_ && may_be_lost) Cover("lost task given up");
-    if (set.given_up() > 0 && !fails_ && !may_be_lost)
-      Violate("a task is given up that has not failed");
   }
 
   Random random_;
   const TaskError error_;
   SeedOutcome outcome_;
   TaskSetSpec spec_;
+  std::map<std::string, TaskSetSpec> specs_;  // with those of what follows it, by name
   bool fails_ = false;
   bool dies_ = false;
   bool prefetches_ = false;
@@ -468,11 +538,13 @@ class TaskWorld {
 
   std::vector<Trainer> trainers_;
   uint64_t calls_ = 0;
-  std::map<int64_t, uint32_t> given_;   // to a trainer: the newest lease
-  std::set<int64_t> done_;              // a trainer has said so
-  std::set<uint32_t> leases_;           // that a trainer was given
-  std::map<uint32_t, int64_t> leased_;  // by lease the task, as `plan` says
-  std::set<uint32_t> told_;             // so
+  std::map<TaskManager::Key, uint32_t> given_;         // to a trainer: the newest lease
+  std::set<TaskManager::Key> done_;                    // a trainer has said so
+  std::set<TaskManager::Key> counted_;                 // and that has counted
+  std::set<uint32_t> leases_;                          // that a trainer was given
+  std::map<uint32_t, TaskManager::Key> leased_;        // by lease the task, as `plan` says
+  std::map<TaskManager::Key, uint32_t> newest_lease_;  // so
+  std::set<uint32_t> told_;                            // so
   std::vector<ProcessState> processes_;
 
   MasterProcessor newest_{kMasterEpoch};   // folds all that is in `control`

@@ -20,11 +20,15 @@ enum class TaskError {
   kCountsRepeats,           // a command that is repeated is taken for a new one
   kKeepsWhatNobodyGets,     // a task whose trainer has gone before the answer
   kDealsOutWhatIsLost,      // also where nothing is to be dealt out twice
+  kCountsEvaluations,       // a task of an evaluation that is done is taken for one of training
+  kEvaluatesTooEarly,       // before so many tasks are over
+  kEndsTwice,               // that the task at the end is done is taken for its failure
 };
 
 // Runs the production fold and the production calls (processors/task_calls.h) on one seed: masters
 // that are killed between any two steps and overtaken, transactions that are aborted, commands that
-// strangers repeat, trainers that die, are slow, fail, and report twice or late. Where nobody dies
+// strangers repeat, trainers that die, are slow, fail, and report twice or late. Evaluations and a
+// task at the end may follow the set. Where nobody dies
 // and nothing takes long, each task is given to one trainer once. Then all faults end, and the set
 // must be done, each task once.
 SeedOutcome RunTaskSeed(uint64_t seed, TaskError error = TaskError::kNone);

@@ -175,6 +175,52 @@ TEST_F(SnapshotTakerTest, GivesUpASnapshotThatIsRequestedWhileAnotherIsUnderWay)
   EXPECT_EQ(server_.processor().open_snapshot(), 7u);
 }
 
+TEST_F(SnapshotTakerTest, KeepsSoManyOfTheNewestAndThatOfTheEnd) {
+  training_.set_shards(1);
+  config_.mutable_server()->set_snapshots_kept(2);
+  DescribeFeatures();
+  const auto write = [&](uint64_t id) {
+    const Status written = taker_.WritePart(id, server_.options(), server_.processor(), store_);
+    ASSERT_TRUE(written.ok()) << written;
+    taker_.PartWritten(id, 0, written, start_, start_);
+    std::vector<OutgoingRecord> out;
+    taker_.Tick(0, server_.processor(), start_ + seconds(id), out);
+    ASSERT_TRUE(BecomesFinished(start_ + seconds(id)));
+  };
+  config_.set_epoch(2);
+  write(3);
+  config_.set_epoch(1);
+  for (const uint64_t id : {5, 10, 15, 20}) write(id);
+  write(0);
+  EXPECT_FALSE(std::filesystem::exists(SnapshotFolder(config_, 5)));
+  EXPECT_FALSE(std::filesystem::exists(PartialSnapshotFolder(config_, 5)));
+  EXPECT_FALSE(std::filesystem::exists(SnapshotFolder(config_, 10)));
+  EXPECT_TRUE(std::filesystem::exists(Manifest(15)));
+  EXPECT_TRUE(std::filesystem::exists(Manifest(20)));
+  EXPECT_TRUE(std::filesystem::exists(Manifest(0))) << "that of the end is not counted";
+  EXPECT_TRUE(std::filesystem::exists(Manifest(3))) << "another epoch's is not the job's";
+  EXPECT_TRUE(std::filesystem::exists(SnapshotFolder(config_, 15) + "/model"));
+}
+
+TEST_F(SnapshotTakerTest, RemovesAtItsStartWhatAKilledProcessLeft) {
+  training_.set_shards(1);
+  DescribeFeatures();
+  for (const uint64_t id : {5, 10}) {
+    const Status written = taker_.WritePart(id, server_.options(), server_.processor(), store_);
+    ASSERT_TRUE(written.ok()) << written;
+    taker_.PartWritten(id, 0, written, start_, start_);
+    std::vector<OutgoingRecord> out;
+    taker_.Tick(0, server_.processor(), start_ + seconds(id), out);
+    ASSERT_TRUE(BecomesFinished(start_ + seconds(id)));
+  }
+  config_.mutable_server()->set_snapshots_kept(1);
+  SnapshotTaker next(config_, features_, training_);
+  next.ExportLeftOut();
+  while (!next.Finished(start_)) std::this_thread::yield();
+  EXPECT_FALSE(std::filesystem::exists(SnapshotFolder(config_, 5)));
+  EXPECT_TRUE(std::filesystem::exists(Manifest(10)));
+}
+
 TEST_F(SnapshotTakerTest, GivesEachSnapshotItsOwnTime) {
   std::vector<OutgoingRecord> out;
   server_.Send(Asked(7));
