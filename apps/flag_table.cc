@@ -482,10 +482,10 @@ const char* ProgramOf(FlagUser user) {
 
 const std::vector<FlagGroup>& FlagGroups() {
   static const auto* const groups = new std::vector<FlagGroup>{
-      JobGroup(),    FeatureGroup(),      TrainingGroup(),       WorkersGroup(),
-      BufferGroup(), OptimizerGroup(),    EmbeddingGroup(),      StreamGroup(),
+      JobGroup(),           FeatureGroup(),      TrainingGroup(),       WorkersGroup(),
+      BufferGroup(),        OptimizerGroup(),    EmbeddingGroup(),      StreamGroup(),
       ServerProgramGroup(), ReplicaGroup(),      StraightAnswerGroup(), SnapshotGroup(),
-      WorkerGroup(), TakenAnswersGroup(), MasterGroup()};
+      WorkerGroup(),        TakenAnswersGroup(), MasterGroup()};
   return *groups;
 }
 

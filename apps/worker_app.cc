@@ -19,7 +19,6 @@
 #include "job/stop_signal.h"
 #include "job/version_point.h"
 #include "tasks/parameter_options.h"
-#include "topics/most_workers.h"
 #include "topics/planned_hosts.h"
 #include "worker/worker_loop.h"
 
@@ -75,8 +74,6 @@ Status Run(const JobFlags& flags, const std::string& process) {
   if (TrainsByAllReduce(training.training())) {
     return absl::FailedPreconditionError(kByMasterOnly);
   }
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(
-      config, TopicSizesOf(training.training(), features.workers(), training.shards()), stop));
   BackgroundWorker telling;  // a job is trained without it
   telling.Post("version", [&config] {
     const Status told = TellThatAWorkerBegins(config, MillraceVersion());

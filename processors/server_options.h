@@ -45,6 +45,7 @@ struct ServerOptions {
   uint64_t epoch = 1;
   ShardId shard = 0;
   uint32_t shards = 1;                    // of the job
+  uint32_t layout = 0;                    // of these shards (JobSealed)
   bool dead_letter_reasons_only = false;  // see MakeDeadLetter
   KeyRange range;                         // of this shard
   uint64_t penalised_end = 0;             // keys from here on (the bias) are not penalised

@@ -33,6 +33,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
   decoder_.Save(state);
   previous_.Save(state);
   cut_.Save(state);
+  seal_.Save(state);
   state.set_snapshot_request(snapshot_request_);
   state.set_lost(lost_.has_value());
   state.set_restored(is_restored_);
@@ -209,6 +210,7 @@ Status ServerProcessor::LoadParts(const ShardState& state) {
   MILLRACE_RETURN_IF_ERROR(decoder_.Load(state));
   MILLRACE_RETURN_IF_ERROR(previous_.Load(state, decoder_.shape()));
   cut_.Load(state);
+  MILLRACE_RETURN_IF_ERROR(seal_.Load(state, options_.workers));
   snapshot_request_ = state.snapshot_request();
   is_restored_ = state.restored();
   lost_.reset();

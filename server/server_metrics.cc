@@ -95,6 +95,8 @@ MetricPoint MakeProgress(const ServerProcessor& processor, ShardId shard, uint64
   }
   *server.mutable_training() = settings.training.training();
   server.set_shards(settings.training.shards());
+  server.set_layout(settings.training.layout());
+  server.set_next_shards(processor.seal().next_shards());
   return point;
 }
 

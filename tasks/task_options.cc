@@ -23,6 +23,7 @@
 #include "topics/partitioning.h"
 #include "topics/row_batch.h"
 #include "topics/row_codec.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -198,8 +199,10 @@ uint64_t TextBucketsOfBuffer(uint64_t columns, uint64_t floats) {
   return buckets;
 }
 
-// What every message says of the job; 0: it has no name.
-uint64_t JobHash(const std::string& name) { return name.empty() ? 0 : Fnv1a64(name); }
+// What every message says of the job and of the layout of its shards; 0: it has no name.
+uint64_t JobHash(const JobFeatures& features, const JobTraining& training) {
+  return features.job().empty() ? 0 : Fnv1a64(LayoutName(features.job(), training.layout()));
+}
 
 }  // namespace
 
@@ -433,10 +436,11 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
   const RowShape shape = RowShapeFrom(features);
   const std::unique_ptr<Model> model = MakeModel(features, training.training());
   ServerOptions options;
-  options.job = JobHash(features.job());
+  options.job = JobHash(features, training);
   options.epoch = features.epoch();
   options.shard = shard;
   options.shards = training.shards();
+  options.layout = training.layout();
   options.dead_letter_reasons_only = training.dead_letter_reasons_only();
   options.range = RangeOfShard(shard, training.shards(), model->parameter_count());
   options.penalised_end = model->penalised_end();
@@ -477,7 +481,7 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
 WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& training,
                                 WorkerId worker) {
   WorkerOptions options;
-  options.job = JobHash(features.job());
+  options.job = JobHash(features, training);
   options.epoch = features.epoch();
   options.worker = worker;
   options.workers = MostWorkers(training.training(), features.workers());
