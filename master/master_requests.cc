@@ -178,6 +178,12 @@ Status CheckMayReshard(const JobConfig& config, const std::atomic<bool>& stop) {
                      " has not begun to train, so nothing has changed: try again when Watch "
                      "shows that it does"));
   }
+  if (begun->group_size() > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name,
+                     " has several groups of servers, which have equally many shards from its "
+                     "beginning on: their number cannot be changed"));
+  }
   if (begun->training().model() == Training::EXTERNAL) {
     return absl::FailedPreconditionError(
         absl::StrCat(name,

@@ -258,7 +258,9 @@ Status AddSealedValues(const ServerOptions& of, const OrderedByteMap& store,
   const ParameterShard& shard = processor.shard();
   const size_t keys = shard.range().size();
   first.AddWeights(shard.range().begin, shard.weights());
-  for (size_t slot = 0; keys > 0 && slot < shard.slots().size() / keys; ++slot) {
+  // (Either of the two may have embedding rows only, and no keys.)
+  const size_t slots = keys == 0 ? 0 : std::min(first.slots(), shard.slots().size() / keys);
+  for (size_t slot = 0; slot < slots; ++slot) {
     first.AddSlot(slot, shard.range().begin, shard.slots().subspan(slot * keys, keys));
   }
   if (processor.embeddings() == nullptr) return absl::OkStatus();
