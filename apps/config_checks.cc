@@ -496,6 +496,9 @@ Status ValidateConfig(const JobConfig& config) {
   if (config.shards() < 1 || config.shards() > kMostShards) {
     return wrong(Named("shards") + ": give 1 to " + std::to_string(kMostShards));
   }
+  if (config.has_layout()) {
+    return wrong("layout: each program finds it by itself; leave it out");
+  }
   if (config.replication_factor() > 1000)
     return wrong(Named("replication_factor") + ": give 0 to 1000");
   const Training& training = config.training();

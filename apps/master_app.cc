@@ -61,6 +61,7 @@ constexpr char kFooter[] =
     "  MasterApp stop [FLAGS]     stop its processes, from anywhere\n"
     "  MasterApp resize [FLAGS]   change the number of its logical workers while it trains\n"
     "  MasterApp move [FLAGS]     have another process host a shard while it trains\n"
+    "  MasterApp reshard [FLAGS]  change the number of its shards while it trains\n"
     "\n"
     "Examples\n"
     "  MasterApp --job flights --input flights.csv --label late --numeric distance,temp \\\n"
@@ -519,5 +520,6 @@ int main(int argc, char** argv) {
   if (command == "stop") return millrace::RunMasterStop(argc - 1, argv + 1);
   if (command == "resize") return millrace::RunMasterResize(argc - 1, argv + 1);
   if (command == "move") return millrace::RunMasterMove(argc - 1, argv + 1);
+  if (command == "reshard") return millrace::RunMasterReshard(argc - 1, argv + 1);
   return millrace::RunJob(argc, argv);
 }

@@ -74,6 +74,21 @@ constexpr char kMoveFooter[] =
     "Exit codes: 0 the shard is given to that process; 1 an error, and nothing has changed, or no\n"
     "MasterApp answers; 2 wrong usage; 130 stopped waiting for it.";
 
+constexpr char kReshardDescription[] =
+    "MasterApp reshard: changes the number of a job's shards while it trains.";
+constexpr char kReshardFooter[] =
+    "Examples\n"
+    "  MasterApp reshard --job flights --shards 5\n"
+    "\n"
+    "--shards says how many the job is to have. All shards stop at one point of the training, the\n"
+    "new ones begin from their state, and servers and workers go over to them by themselves. A\n"
+    "sequential job ends in the same bytes. The server processes share the new shards: their\n"
+    "number stays as it is. A job that stands still changes when rows come. Waits until the job\n"
+    "has the shards.\n"
+    "\n"
+    "Exit codes: 0 the job has so many shards; 1 an error, and nothing has changed, or no\n"
+    "MasterApp answers; 2 wrong usage; 130 stopped waiting for it.";
+
 // A command that a person waits for gives up without a broker, unless told otherwise.
 StatusOr<JobConfig> LoadToAsk(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
@@ -119,6 +134,13 @@ Status Resize(const JobFlags& flags) {
   return absl::OkStatus();
 }
 
+Status Reshard(const JobFlags& flags, uint32_t shards) {
+  MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
+  MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job, ReshardJob(config, shards, StopOnSignals()));
+  std::fputs(StatusTable(config.name(), job).c_str(), stdout);
+  return absl::OkStatus();
+}
+
 Status Move(const JobFlags& flags, uint32_t shard, const std::string& to) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
   MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job, MoveShard(config, shard, to, StopOnSignals()));
@@ -150,6 +172,18 @@ int RunMasterResize(int argc, char** argv) {
   const JobFlags flags(app);
   app.get_option("--workers")->required();  // that of a job file is what the job began with
   return RunProgram(app, "MasterApp resize", argc, argv, [&] { return Resize(flags); });
+}
+
+int RunMasterReshard(int argc, char** argv) {
+  CLI::App app(kReshardDescription, "MasterApp reshard");
+  app.footer(kReshardFooter);
+  const JobFlags flags(app);
+  uint32_t shards = 0;  // that of a job file is what the job began with
+  app.add_option("--shards", shards, "How many the job is to have, 1 to 1000")
+      ->required()
+      ->type_name("UINT")
+      ->group("Shards");
+  return RunProgram(app, "MasterApp reshard", argc, argv, [&] { return Reshard(flags, shards); });
 }
 
 int RunMasterMove(int argc, char** argv) {

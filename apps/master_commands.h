@@ -8,5 +8,6 @@ int RunMasterStatus(int argc, char** argv);
 int RunMasterStop(int argc, char** argv);
 int RunMasterResize(int argc, char** argv);
 int RunMasterMove(int argc, char** argv);
+int RunMasterReshard(int argc, char** argv);
 
 }  // namespace millrace

@@ -181,11 +181,7 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   RequestSnapshotsOnSignal();
   MILLRACE_RETURN_IF_ERROR(CheckServerPaths(config));
   MILLRACE_RETURN_IF_ERROR(CheckThatAMasterLeases(config, stop));
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(
-      config,
-      TopicSizesOf(config.training(), config.workers(), config.shards(),
-                   std::max(static_cast<uint32_t>(config.topology().server_group_size()), 1U)),
-      stop));
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, std::nullopt, stop));  // RunServer: the others
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, registry->ReadTraining());

@@ -19,7 +19,6 @@
 #include "job/stop_signal.h"
 #include "job/version_point.h"
 #include "tasks/parameter_options.h"
-#include "topics/most_workers.h"
 #include "topics/planned_hosts.h"
 #include "topics/server_groups.h"
 #include "worker/worker_loop.h"
@@ -76,10 +75,6 @@ Status Run(const JobFlags& flags, const std::string& process) {
   if (TrainsByAllReduce(training.training())) {
     return absl::FailedPreconditionError(kByMasterOnly);
   }
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config,
-                                         TopicSizesOf(training.training(), features.workers(),
-                                                      training.shards(), GroupCount(training)),
-                                         stop));
   BackgroundWorker telling;  // a job is trained without it
   telling.Post("version", [&config] {
     const Status told = TellThatAWorkerBegins(config, MillraceVersion());

@@ -119,7 +119,7 @@ Status TrainerConnection::WaitForTraining(double timeout_s, Offset refused_befor
 
 Status TrainerConnection::OpenClients() {
   const KafkaOptions kafka = ToKafkaOptions(config_);
-  const std::string topic = TopicName(config_.name(), Topic::kWeights);
+  const std::string topic = TopicName(config_, Topic::kWeights);
   MILLRACE_ASSIGN_OR_RETURN(sender_, RecordSender::Create(config_, "trainer", {Topic::kGradients},
                                                           broker_retry_, &wakeup_));
   ConsumerOptions options;

@@ -20,7 +20,7 @@ StatusOr<std::unique_ptr<JobReader>> CheckpointReader::Open(const JobConfig& con
                                                             const FoundJob& job, JobModel model,
                                                             OnCounted on_counted, Wakeup* wakeup,
                                                             const std::atomic<bool>& stop) {
-  const std::string topic = TopicName(config.name(), Topic::kParameters);
+  const std::string topic = TopicName(config, Topic::kParameters);
   std::unique_ptr<CheckpointReader> reader(
       new CheckpointReader(std::move(model), std::move(on_counted)));
   MILLRACE_ASSIGN_OR_RETURN(

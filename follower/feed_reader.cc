@@ -24,7 +24,7 @@ constexpr int64_t kFurther = 16;
 FeedReader::FeedReader(const JobConfig& config, const FoundJob& job, JobModel model,
                        OnCounted on_counted)
     : job_(config.name()),
-      topic_(TopicName(config.name(), Topic::kWeights)),
+      topic_(TopicName(config, Topic::kWeights)),
       partition_(
           SharedWeightsPartition(MostWorkers(job.training.training(), job.features.workers()))),
       on_counted_(std::move(on_counted)),

@@ -61,8 +61,11 @@ StatusOr<FoundJob> FindJob(const JobConfig& config, const CheckFoundJob& check,
   }
   MILLRACE_RETURN_IF_ERROR(check(*features, *training));
   FoundJob job{*features, *training, registry->training_published_ms()};
+  // (A job that has gone over to other shards is another one to those who read them.)
+  JobConfig of_layout = config;
+  MILLRACE_RETURN_IF_ERROR(FollowLayout(*registry, of_layout, job.training));
   MILLRACE_ASSIGN_OR_RETURN(const auto ended, registry->ReadEnded());
-  job.ended = EveryShardEnded(ended, training->shards());
+  job.ended = EveryShardEnded(ended, job.training.shards());
   return job;
 }
 

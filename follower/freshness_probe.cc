@@ -82,7 +82,7 @@ Status FreshnessProbe::Open() {
     // (Rows may stand in transactions.)
     return PartitionConsumer::Create(ToKafkaOptions(config_),
                                      {.client_id = "predictor", .read_committed = true},
-                                     TopicName(config_.name(), topic), &wakeup_);
+                                     TopicName(config_, topic), &wakeup_);
   };
   MILLRACE_ASSIGN_OR_RETURN(rows_, open(Topic::kInputData));
   if (reads_answers_) {

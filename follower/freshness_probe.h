@@ -57,7 +57,7 @@ class FreshnessProbe {
   void TakeRows(const ConsumedRecord& record);
   void TakeAnswer(const ConsumedRecord& record);
 
-  const JobConfig& config_;
+  const JobConfig config_;
   const FoundJob job_;
   const bool reads_answers_;
   const WeightsShape shape_;

@@ -103,12 +103,14 @@ Status JobFollower::Follow() {
   const JobReader::OnCounted on_counted = [this](WorkerId worker, RowNumber end, int64_t sent_ms) {
     probe_->NoteCounted(worker, end, sent_ms);
   };
+  JobConfig of_layout = config_;
+  of_layout.set_layout(job.training.layout());
   StatusOr<std::unique_ptr<JobReader>> opened =
       by_checkpoints
-          ? CheckpointReader::Open(config_, job, std::move(model), on_counted, &wakeup_, ending_)
-          : FeedReader::Open(config_, job, std::move(model), on_counted, &wakeup_);
+          ? CheckpointReader::Open(of_layout, job, std::move(model), on_counted, &wakeup_, ending_)
+          : FeedReader::Open(of_layout, job, std::move(model), on_counted, &wakeup_);
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobReader> reader, std::move(opened));
-  SetProbe(std::make_shared<FreshnessProbe>(config_, job, !by_checkpoints));
+  SetProbe(std::make_shared<FreshnessProbe>(of_layout, job, !by_checkpoints));
   Status status = Read(job, *reader);
   SetProbe(nullptr);
   return status;

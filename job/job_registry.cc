@@ -43,6 +43,7 @@ using std::chrono::seconds;
 constexpr char kFeaturesKey[] = "features";
 constexpr char kTrainingKey[] = "training";
 constexpr char kEndedKey[] = "ended";
+constexpr char kSealedKey[] = "sealed";
 constexpr char kRefusedKey[] = "refused";
 constexpr char kReplicasKey[] = "replicas";
 constexpr char kAnswersKey[] = "answers";
@@ -71,6 +72,16 @@ Status CheckEqual(const Message& published, const Message& ours, std::string_vie
   return absl::FailedPreconditionError(
       "this job was started with another " + std::string(what) + " (published -> given): " +
       differences + " give the same settings, or start a new job (another --job)");
+}
+
+// Other programs may write to the topic.
+Status CheckSealed(const JobSealed& sealed) {
+  const bool is_one = sealed.layout() < kMostLayouts && sealed.shard() < kMostShards &&
+                      sealed.next_shards() >= 1 && sealed.next_shards() <= kMostShards;
+  if (is_one) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "shard " + std::to_string(sealed.shard()) + " of layout " + std::to_string(sealed.layout()) +
+      " is said to be followed by " + std::to_string(sealed.next_shards()) + " shards");
 }
 
 // A job learns from rows, or has parameters of trainers of its own.
@@ -165,6 +176,21 @@ class KafkaJobRegistry final : public JobRegistry {
     ended.set_epoch(epoch_);
     ended.set_shard(shard);
     return Publish(kEndedKey, ended).status();
+  }
+
+  StatusOr<std::vector<uint32_t>> ReadLayouts() override {
+    MILLRACE_RETURN_IF_ERROR(ReadToEnd());
+    return training_ ? LayoutsOf(training_->shards(), sealed_) : std::vector<uint32_t>();
+  }
+  Status PublishSealed(uint32_t layout, ShardId shard, uint32_t next_shards) override {
+    JobSealed sealed;
+    sealed.set_epoch(epoch_);
+    sealed.set_layout(layout);
+    sealed.set_shard(shard);
+    sealed.set_next_shards(next_shards);
+    const std::string key = std::string(kSealedKey) + ":" + std::to_string(layout) + "-" +
+                            std::to_string(uint32_t{shard});
+    return PublishMessage(key, sealed).status();
   }
 
   const std::optional<Refusal>& refusal() const override { return refusal_; }
@@ -284,7 +310,7 @@ class KafkaJobRegistry final : public JobRegistry {
     if (name == kGenerationKey) return TakeGeneration(std::string_view(record.key));
     if (name == kSourceKey) return absl::OkStatus();
     if (name != kFeaturesKey && name != kTrainingKey && name != kEndedKey && name != kReplicasKey &&
-        name != kRefusedKey && name != kAnswersKey) {
+        name != kRefusedKey && name != kAnswersKey && name != kSealedKey) {
       return absl::InvalidArgumentError("its key is not one of Millrace's");
     }
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::string> body, Join(record));
@@ -317,6 +343,13 @@ class KafkaJobRegistry final : public JobRegistry {
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, offer));
       MILLRACE_RETURN_IF_ERROR(CheckOffer(offer));
       if (offer.epoch() == epoch_) answer_offers_[ShardId(offer.shard())] = std::move(offer);
+    } else if (name == kSealedKey) {
+      JobSealed sealed;
+      MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, sealed));
+      MILLRACE_RETURN_IF_ERROR(CheckSealed(sealed));
+      if (sealed.epoch() == epoch_) {
+        sealed_[sealed.layout()].try_emplace(ShardId(sealed.shard()), sealed.next_shards());
+      }
     } else {
       JobEnded ended;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, ended));
@@ -421,6 +454,7 @@ class KafkaJobRegistry final : public JobRegistry {
   int64_t training_published_ms_ = 0;
   std::optional<uint64_t> generation_;
   std::set<ShardId> ended_;
+  SealedShards sealed_;
   std::optional<Refusal> refusal_;
   std::map<ShardId, ReplicaOffer> offers_;  // by server
   std::map<ShardId, AnswerOffer> answer_offers_;
@@ -480,6 +514,32 @@ Status CheckOffer(const ReplicaOffer& offer) {
                                     std::to_string(offer.shard_size()) + " shards");
 }
 
+std::vector<uint32_t> LayoutsOf(uint32_t first_shards, const SealedShards& sealed) {
+  std::vector<uint32_t> layouts = {first_shards};
+  for (uint32_t layout = 0;; ++layout) {
+    const auto said = sealed.find(layout);
+    if (said == sealed.end()) return layouts;
+    std::set<uint32_t> next;
+    for (ShardId shard = 0; shard < layouts.back(); ++shard) {
+      const auto found = said->second.find(shard);
+      if (found == said->second.end()) return layouts;
+      next.insert(found->second);
+    }
+    if (next.size() != 1) return layouts;
+    layouts.push_back(*next.begin());
+  }
+}
+
+Status FollowLayout(JobRegistry& registry, JobConfig& config, JobTraining& training) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> layouts, registry.ReadLayouts());
+  if (layouts.empty()) return absl::OkStatus();
+  const auto layout = static_cast<uint32_t>(layouts.size() - 1);
+  config.set_layout(layout);
+  training.set_layout(layout);
+  training.set_shards(layouts.back());
+  return absl::OkStatus();
+}
+
 bool EveryShardEnded(const std::set<ShardId>& ended, uint32_t shards) {
   for (ShardId shard = 0; shard < shards; ++shard) {
     if (!ended.contains(shard)) return false;
@@ -506,7 +566,7 @@ Status CheckWorkers(const JobConfig& config, const std::atomic<bool>& stop) {
 Status PrepareTopics(const JobConfig& config, const std::optional<TopicSizes>& sizes,
                      const std::atomic<bool>& stop) {
   std::vector<TopicSettings> topics;
-  for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), sizes)) {
+  for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), sizes, config.layout())) {
     topics.push_back({plan.name, static_cast<int32_t>(plan.partitions), std::move(plan.config)});
   }
   Status prepared = EnsureJobTopics(config, topics, "topics", stop);

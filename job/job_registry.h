@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -66,6 +67,14 @@ class JobRegistry {
   // Publishes that every worker has left this shard, and that its last checkpoint was attempted.
   virtual Status PublishEnded(ShardId shard) = 0;
 
+  // How many shards the job has had by each of its layouts, from the first one, 0, on: the last one
+  // is in force. Empty: its training settings have not been published.
+  virtual StatusOr<std::vector<uint32_t>> ReadLayouts() = 0;
+  // Publishes that the shard of this layout is sealed for good (ShardSeal): a checkpoint has it.
+  // When all of the layout's shards are, the next layout, of `next_shards`, is in force. May be
+  // said again.
+  virtual Status PublishSealed(uint32_t layout, ShardId shard, uint32_t next_shards) = 0;
+
   // The newest offer of replicas of each server, by its first shard. Some of these servers may have
   // stopped.
   virtual StatusOr<std::vector<ReplicaOffer>> ReadOffers() = 0;
@@ -82,6 +91,15 @@ class JobRegistry {
 Status CheckOffer(const ReplicaOffer& offer);
 // The same; its address may be empty.
 Status CheckOffer(const AnswerOffer& offer);
+
+// What shards of each layout have said: how many shards the next layout has.
+using SealedShards = std::map<uint32_t, std::map<ShardId, uint32_t>>;
+// See JobRegistry::ReadLayouts. (Shards that a layout does not have are ignored, since other
+// programs may write to the topic; those that contradict each other have not sealed it.)
+std::vector<uint32_t> LayoutsOf(uint32_t first_shards, const SealedShards& sealed);
+// Has a program work with the layout that is in force: sets the layout of `config` and the layout
+// and shards of `training`, which the job has published.
+Status FollowLayout(JobRegistry& registry, JobConfig& config, JobTraining& training);
 
 // Whether each of the shards 0, 1 .. is among those that have ended. (Other numbers are ignored,
 // since other programs may write to the topic.)

@@ -23,7 +23,7 @@ RecordSender::RecordSender(const JobConfig& config, std::string client_id,
   options_.client_id = std::move(client_id);
   for (Topic topic : topics) {
     std::string& name = names_[static_cast<size_t>(topic)];
-    name = TopicName(config.name(), topic);
+    name = TopicName(config, topic);
     prepared_.push_back(name);
   }
 }

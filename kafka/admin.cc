@@ -46,6 +46,7 @@ class LibrdkafkaAdmin final : public KafkaAdmin {
   StatusOr<int32_t> PartitionCount(const std::string& topic) override;
   Status DeleteRecordsBefore(const std::string& topic, int32_t partition, Offset offset,
                              milliseconds timeout) override;
+  Status DeleteTopics(const std::vector<std::string>& topics, milliseconds timeout) override;
 
  private:
   // Makes an admin request by `send`, which puts its answer into the queue it is given.
@@ -341,6 +342,37 @@ Status LibrdkafkaAdmin::DeleteRecordsBefore(const std::string& topic, int32_t pa
     }
     Status deleted = StatusOfError(error, context);
     // Callers try again later, without a word: nothing is lost but space. This no waiting mends.
+    if (absl::IsPermissionDenied(deleted)) {
+      kafka_internal::ClientLog::OfProcess().Warn(TextOf(deleted));
+    }
+    MILLRACE_RETURN_IF_ERROR(deleted);
+  }
+  return absl::OkStatus();
+}
+
+Status LibrdkafkaAdmin::DeleteTopics(const std::vector<std::string>& topics, milliseconds timeout) {
+  const std::string context = "deleting topics";
+  std::vector<Handle<rd_kafka_DeleteTopic_t>> owners;
+  std::vector<rd_kafka_DeleteTopic_t*> unwanted;
+  for (const std::string& topic : topics) {
+    owners.emplace_back(rd_kafka_DeleteTopic_new(topic.c_str()));
+    unwanted.push_back(owners.back().get());
+  }
+  MILLRACE_ASSIGN_OR_RETURN(
+      const Handle<rd_kafka_event_t> answer,
+      Request(RD_KAFKA_ADMIN_OP_DELETETOPICS, timeout, context,
+              [&](const rd_kafka_AdminOptions_t* options, rd_kafka_queue_t* answers) {
+                rd_kafka_DeleteTopics(client_.get(), unwanted.data(), unwanted.size(), options,
+                                      answers);
+              }));
+  size_t count = 0;
+  const rd_kafka_topic_result_t** const results =
+      rd_kafka_DeleteTopics_result_topics(rd_kafka_event_DeleteTopics_result(answer.get()), &count);
+  for (size_t i = 0; i < count; ++i) {
+    const rd_kafka_resp_err_t error = rd_kafka_topic_result_error(results[i]);
+    if (error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) continue;
+    Status deleted = StatusOfError(
+        error, absl::StrCat("deleting topic '", rd_kafka_topic_result_name(results[i]), "'"));
     if (absl::IsPermissionDenied(deleted)) {
       kafka_internal::ClientLog::OfProcess().Warn(TextOf(deleted));
     }

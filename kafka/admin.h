@@ -1,4 +1,4 @@
-// Topics: created, checked, trimmed. librdkafka is included in kafka/ only.
+// Topics: created, checked, trimmed, deleted. librdkafka is included in kafka/ only.
 #pragma once
 
 #include <chrono>
@@ -50,6 +50,11 @@ class KafkaAdmin {
   // Unavailable or DeadlineExceeded when no broker answers.
   virtual Status DeleteRecordsBefore(const std::string& topic, int32_t partition, Offset offset,
                                      std::chrono::milliseconds timeout) = 0;
+
+  // Deletes topics. Those that do not exist are no error. Errors: PermissionDenied, which is also
+  // logged; Unavailable or DeadlineExceeded when no broker answers.
+  virtual Status DeleteTopics(const std::vector<std::string>& topics,
+                              std::chrono::milliseconds timeout) = 0;
 };
 
 }  // namespace millrace

@@ -21,6 +21,7 @@
 #include "master/node_desk.h"
 #include "master/plan_reader.h"
 #include "master/row_leases.h"
+#include "master/shard_layouts.h"
 #include "master/task_desk.h"
 #include "processors/master_processor.h"
 #include "topics/control_codec.h"
@@ -50,6 +51,10 @@ class Master {
   Master(const JobConfig& config, const MasterOptions& options, Launcher& launcher,
          MasterWakeup& wakeup, const std::atomic<bool>& stop)
       : config_(config), options_(options), launcher_(launcher), wakeup_(wakeup), stop_(stop) {
+    const auto& groups = options.plan.groups();
+    if (std::ranges::any_of(groups, [](const ProcessGroup& g) { return g.shards() > 0; })) {
+      layouts_.emplace(config, stop);
+    }
     if (options.leases_rows) leases_.emplace(config, options.lease_rows, &wakeup.wakeup());
     if (options.tasks.address.empty()) return;
     desk_.emplace(wakeup.wakeup());
@@ -99,8 +104,9 @@ class Master {
   std::vector<ProcessReport> seen_;
   steady_clock::time_point next_delete_ = steady_clock::now() + kDeleteEvery;
   std::optional<TaskDesk> desk_;
-  std::optional<NodeDesk> node_desk_;  // with desk_
-  std::optional<RowLeases> leases_;    // none: the job leases none
+  std::optional<NodeDesk> node_desk_;    // with desk_
+  std::optional<RowLeases> leases_;      // none: the job leases none
+  std::optional<ShardLayouts> layouts_;  // none: no process hosts shards
   std::unique_ptr<TaskServer> task_server_;
   std::optional<steady_clock::time_point> listen_until_;
 
@@ -241,8 +247,12 @@ Status Master::RunWithOneClient() {
     MILLRACE_RETURN_IF_ERROR(WriteWhatIsNew(looks));
     AnswerCalls();
     if (leases_ && IsCommitted()) {
-      MILLRACE_RETURN_IF_ERROR(leases_->OrderResize(processor_->leases()));
+      MILLRACE_RETURN_IF_ERROR(
+          leases_->OrderResize(processor_->leases(), processor_->state().layout().number()));
       leases_->Trim(processor_->leases());
+    }
+    if (layouts_ && IsCommitted() && processor_->phase() == MasterState::ACTIVE) {
+      MILLRACE_RETURN_IF_ERROR(layouts_->Order(processor_->state()));
     }
     if (looks) MILLRACE_RETURN_IF_ERROR(CarryOut());
     if (IsOver() && pending_.empty()) return absl::OkStatus();
@@ -315,6 +325,15 @@ StatusOr<std::vector<std::string>> Master::RecordsForControl(bool has_looked) {
     for (LeaseCommand& command : commands) {
       ControlRecord record;
       *record.mutable_lease() = std::move(command);
+      add(std::move(record));
+    }
+  }
+  if (layouts_ && processor_->phase() == MasterState::ACTIVE) {
+    MILLRACE_ASSIGN_OR_RETURN(std::optional<ShardLayout> layout,
+                              layouts_->Look(processor_->state()));
+    if (layout) {
+      ControlRecord record;
+      *record.mutable_layout() = *std::move(layout);
       add(std::move(record));
     }
   }

@@ -21,6 +21,7 @@
 #include "topics/control_codec.h"
 #include "topics/master_topics.h"
 #include "topics/process_name.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -145,9 +146,10 @@ StatusOr<ProcessState> CheckMove(const JobConfig& config, const JobProcesses& jo
     return absl::FailedPreconditionError(
         absl::StrCat(name, " has no server processes of MasterApp, so it has no shards to move"));
   }
-  if (shard >= group->shards()) {
+  const uint32_t shards = job.state.has_layout() ? job.state.layout().shards() : group->shards();
+  if (shard >= shards) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--shard ", shard, ": ", name, " has shards 0 to ", group->shards() - 1));
+        absl::StrCat("--shard ", shard, ": ", name, " has shards 0 to ", shards - 1));
   }
   for (const ProcessState& process : job.processes) {
     const bool is_one =
@@ -162,6 +164,79 @@ StatusOr<ProcessState> CheckMove(const JobConfig& config, const JobProcesses& jo
   return absl::InvalidArgumentError(absl::StrCat("--to ", Printable(to), ": the processes of ",
                                                  name, " that host shards are ", group->name(),
                                                  "-0 to ", group->name(), "-", group->count() - 1));
+}
+
+// What the job was begun with, which the plan does not say.
+Status CheckMayReshard(const JobConfig& config, const std::atomic<bool>& stop) {
+  const std::string name = absl::StrCat("the job ", config.name());
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
+                            JobRegistry::Create(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, registry->ReadTraining());
+  if (!begun) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name,
+                     " has not begun to train, so nothing has changed: try again when Watch "
+                     "shows that it does"));
+  }
+  if (begun->group_size() > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name,
+                     " has several groups of servers, which have equally many shards from its "
+                     "beginning on: their number cannot be changed"));
+  }
+  if (begun->training().model() == Training::EXTERNAL) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name,
+                     " has trainers of one's own, which know the job's shards from its "
+                     "beginning on: their number cannot be changed. Start a new job (another "
+                     "--job) with another --shards, from a snapshot of this one"));
+  }
+  return absl::OkStatus();
+}
+
+// How many shards the job has now; 0: no process of its master hosts any.
+uint32_t ShardsOf(const JobProcesses& job) {
+  if (job.state.has_layout()) return job.state.layout().shards();
+  for (const ProcessGroup& group : job.state.plan().groups()) {
+    if (group.shards() > 0) return group.shards();
+  }
+  return 0;
+}
+
+// Whether there is something to be changed.
+StatusOr<bool> CheckReshard(const JobConfig& config, const JobProcesses& job, uint32_t shards,
+                            const std::atomic<bool>& stop) {
+  const std::string name = absl::StrCat("the job ", config.name());
+  MILLRACE_RETURN_IF_ERROR(
+      CheckRuns(name, job, "the number of its shards cannot be changed any more"));
+  if (ShardsOf(job) == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name,
+                     " has no server processes of MasterApp (with --distribution-strategy "
+                     "AllReduce there are none), so it has no shards whose number could be "
+                     "changed"));
+  }
+  if (job.state.next_shards() != 0 && job.state.next_shards() != shards) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, " is still changing to ", job.state.next_shards(),
+                     " shards, so nothing has changed: try again when MasterApp status shows that "
+                     "this is done"));
+  }
+  if (job.state.next_shards() == shards) return true;
+  if (ShardsOf(job) == shards) return false;
+  if (job.leases && job.leases->is_resizing) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, " is still changing to ", job.leases->size,
+                     " workers, so nothing has changed: try again when MasterApp status shows that "
+                     "this is done"));
+  }
+  if (job.state.layout().number() + 1 >= kMostLayouts) {
+    return absl::FailedPreconditionError(absl::StrCat(name, " has changed its shards ",
+                                                      job.state.layout().number(),
+                                                      " times, which is as often as a job can"));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckMayReshard(config, stop));
+  return true;
 }
 
 bool Hosts(const ProcessState& process, uint32_t shard) {
@@ -218,6 +293,45 @@ StatusOr<JobProcesses> ResizeJob(const JobConfig& config, uint32_t workers,
       return absl::UnavailableError(
           absl::StrCat("MasterApp of the job ", config.name(),
                        " has not changed the number of workers: its log says why. Try again"));
+    }
+    MILLRACE_RETURN_IF_ERROR(
+        watch.Look(config, job, ": the change waits for the next one. Start MasterApp"));
+  }
+  return job;
+}
+
+StatusOr<JobProcesses> ReshardJob(const JobConfig& config, uint32_t shards,
+                                  const std::atomic<bool>& stop) {
+  if (shards < 1 || shards > kMostShards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shards ", shards, ": give 1 to ", kMostShards));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const bool changes, CheckReshard(config, job, shards, stop));
+  if (!changes) return job;
+  const uint32_t number = job.state.layout().number() + 1;
+  if (job.state.next_shards() != shards) {
+    ControlRecord record;
+    record.mutable_reshard()->set_number(number);
+    record.mutable_reshard()->set_shards(shards);
+    const BrokerRetry broker_retry(stop, config.broker_timeout_s());
+    MILLRACE_RETURN_IF_ERROR(Send(config, std::move(record), broker_retry));
+  }
+  const uint64_t sent_at_tick = job.state.ticks();
+  MasterWatch watch;
+  while (job.state.layout().number() < number) {
+    if (stop) return absl::CancelledError("stopped waiting; the change goes on");
+    std::this_thread::sleep_for(kBetweenLooksAtMove);
+    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
+    if (job.state.layout().number() >= number) break;
+    MILLRACE_RETURN_IF_ERROR(CheckRuns(absl::StrCat("the job ", config.name()), job,
+                                       "it has ended with the shards that it had"));
+    // It was refused: somebody else was faster.
+    if (job.state.next_shards() != shards && job.state.ticks() > sent_at_tick + kTicksUntilHeard) {
+      MILLRACE_RETURN_IF_ERROR(CheckReshard(config, job, shards, stop).status());
+      return absl::UnavailableError(
+          absl::StrCat("MasterApp of the job ", config.name(),
+                       " has not changed the number of shards: its log says why. Try again"));
     }
     MILLRACE_RETURN_IF_ERROR(
         watch.Look(config, job, ": the change waits for the next one. Start MasterApp"));

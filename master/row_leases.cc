@@ -174,9 +174,10 @@ StatusOr<std::vector<LeaseCommand>> RowLeases::TakeCommands(const LeaseTable& ta
     LeaseCommand::Begin& begin = *commands.emplace_back().mutable_begin();
     begin.set_workers(config_.workers());
     begin.set_partitions(config_.workers());
-    const JobTraining& training = settings_->training;
-    begin.set_most_workers(MostWorkers(training.training(), config_.workers()));
-    begin.set_open_leases(OpenLeases(training.shards(), PipelineOf(training.training())));
+    const Training& training = settings_->training.training();
+    begin.set_most_workers(MostWorkers(training, config_.workers()));
+    // The job may go over to another number of shards.
+    begin.set_open_leases(OpenLeases(kMostShards, PipelineOf(training)));
     return commands;
   }
   if (cutter_ && !IsCutAsIn(table)) {
@@ -205,7 +206,7 @@ StatusOr<std::vector<LeaseCommand>> RowLeases::TakeCommands(const LeaseTable& ta
   return commands;
 }
 
-Status RowLeases::OrderResize(const LeaseTable& table) {
+Status RowLeases::OrderResize(const LeaseTable& table, uint32_t layout) {
   const std::optional<ResizeOrder> order = table.order();
   const Time now = steady_clock::now();
   if (orders_ != nullptr) {
@@ -214,7 +215,7 @@ Status RowLeases::OrderResize(const LeaseTable& table) {
       spdlog::warn(
           "{}: the order to shard 0 to change the workers was not delivered: {}. It is "
           "said again",
-          TopicName(config_.name(), Topic::kGradients), failure.reason);
+          TopicName(LayoutName(config_.name(), layout), Topic::kGradients), failure.reason);
     }
   }
   if (!order || now < next_order_) return absl::OkStatus();
@@ -231,8 +232,9 @@ Status RowLeases::OrderResize(const LeaseTable& table) {
   message.mutable_resize()->set_number(order->number);
   message.mutable_resize()->set_workers(order->workers);
   MILLRACE_ASSIGN_OR_RETURN(const std::string body, SerializeMessage(message));
-  const Status sent = orders_->Send(TopicName(config_.name(), Topic::kGradients), 0,
-                                    EncodeBigEndian32(kNoWorker), MakeFrames(body, 0).front());
+  const Status sent =
+      orders_->Send(TopicName(LayoutName(config_.name(), layout), Topic::kGradients), 0,
+                    EncodeBigEndian32(kNoWorker), MakeFrames(body, 0).front());
   // Its queue is full, or the client is of no use any more: another one says it.
   if (!sent.ok()) orders_.reset();
   return absl::OkStatus();

@@ -46,8 +46,9 @@ class RowLeases {
   // are those of JobRegistry and PartitionConsumer.
   StatusOr<std::vector<LeaseCommand>> TakeCommands(const LeaseTable& table);
   // Tells shard 0 how many workers the job is to have, now and then, as long as it has not said
-  // that it is done. REQUIRES that `plan` has the table. Errors are KafkaProducer::Create's.
-  Status OrderResize(const LeaseTable& table);
+  // that it is done. `layout`: of the shards. REQUIRES that `plan` has the table. Errors are
+  // KafkaProducer::Create's.
+  Status OrderResize(const LeaseTable& table, uint32_t layout);
   // Deletes, in the background and now and then, what nobody needs. REQUIRES that `plan` has the
   // table.
   void Trim(const LeaseTable& table);

@@ -127,6 +127,14 @@ std::map<uint32_t, std::string> HostsOfShards(const std::vector<ProcessState>& p
 }
 
 void AddMoves(const JobProcesses& before, const JobProcesses& now, std::vector<std::string>& all) {
+  const uint32_t layout = now.state.layout().number();
+  if (before.state.next_shards() != now.state.next_shards() && now.state.next_shards() > 0) {
+    all.push_back(absl::StrCat("the job is going over to ", now.state.next_shards(), " shards"));
+  }
+  if (before.state.layout().number() != layout) {
+    all.push_back(absl::StrCat("the job has ", now.state.layout().shards(), " shards from now on"));
+    return;
+  }
   const std::map<uint32_t, std::string> known = HostsOfShards(before.processes);
   for (const auto& [shard, host] : HostsOfShards(now.processes)) {
     const auto old = known.find(shard);
@@ -459,6 +467,9 @@ std::string StatusTable(const std::string& job, const JobProcesses& now) {
                      log.empty() ? "-" : Printable(log, 4096)});
   }
   AppendLines(lines, text);
+  if (now.state.next_shards() > 0) {
+    absl::StrAppend(&text, "shards: the job is going over to ", now.state.next_shards(), "\n");
+  }
   AppendTaskSets(now, text);
   AppendNodes(now, text);
   AppendLeases(now, text);
@@ -489,6 +500,8 @@ std::string StatusJson(const std::string& job, const JobProcesses& now) {
       {"failure", failure.empty() ? Json() : Json(failure)},
       {"slots", now.state.plan().slots()},
       {"ticks", now.state.ticks()},
+      {"layout", now.state.layout().number()},
+      {"next_shards", now.state.next_shards()},
       {"unusable_records", now.state.unusable()},
       {"processes", std::move(processes)},
       {"task_sets", TaskSetsJson(now.task_sets)},

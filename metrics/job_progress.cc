@@ -79,6 +79,13 @@ std::optional<int64_t> JobProgress::started_ms() const {
 }
 
 void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
+  // (Of shards that are no more a late point may come.)
+  if (point.layout() < layout_) return;
+  if (point.layout() > layout_) {
+    shards_.clear();
+    shards_heard_ms_.clear();
+    layout_ = point.layout();
+  }
   int64_t& heard_ms = shards_heard_ms_[ShardId(point.shard())];
   const int64_t silent_ms = heard_ms == 0 ? 0 : timestamp_ms - heard_ms;
   heard_ms = std::max(heard_ms, timestamp_ms);

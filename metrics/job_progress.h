@@ -144,6 +144,7 @@ class JobProgress {
 
   std::optional<ProducerPoint> producer_;
   std::map<ShardId, ServerPoint> shards_;
+  uint32_t layout_ = 0;  // of these shards, the newest
   std::optional<ServerPoint> server_;
   std::optional<Figures> holdout_;
   uint64_t test_rows_rejected_ = 0;

@@ -189,7 +189,17 @@ Status MasterProcessor::Apply(const ControlRecord& record) {
     case ControlRecord::kNode:
       nodes_.Apply(record.node());
       return absl::OkStatus();
+    case ControlRecord::kReshard:
+      if (!leases_.order()) return table_.Reshard(record.reshard());
+      return absl::FailedPreconditionError(
+          "the job is still changing its workers, so the number of its shards cannot be changed");
+    case ControlRecord::kLayout:
+      return table_.HaveLayout(record.layout());
     case ControlRecord::kLease:
+      if (record.lease().has_resize() && table_.next_shards() != 0) {
+        return absl::FailedPreconditionError(
+            "the job is still changing its shards, so the number of its workers cannot be changed");
+      }
       MILLRACE_RETURN_IF_ERROR(leases_.Apply(record.lease()));
       table_.HaveWorkers(leases_.workers_end());
       return absl::OkStatus();

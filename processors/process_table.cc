@@ -64,12 +64,13 @@ Status ProcessTable::Apply(const ProcessPlan& plan) {
         "processes of earlier plans are still being stopped, too many to begin others. Give the "
         "plan again when they have ended");
   }
+  const uint32_t shards_before = ShardsNow();
   const ProcessPlan before = std::exchange(plan_, plan);
   phase_ = MasterState::ACTIVE;
   failure_.clear();
   IndexGroups();
   AddWanted();
-  DealShards(before);
+  DealShards(before, shards_before);
   for (auto& [key, process] : processes_) {
     const ProcessGroup* group = GroupOf(key);
     if (group == nullptr || HoldsSlot(process.phase())) continue;

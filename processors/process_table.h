@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -70,6 +71,14 @@ class ProcessTable {
   // FailedPrecondition, and nothing changes: there is no such shard or process, or it has ended.
   Status MoveShard(const ShardMove& move);
 
+  // The job is to go over to this layout of shards (JobSealed). Nothing changes when it has it
+  // already, or is going over to it. InvalidArgument or FailedPrecondition, and nothing changes: no
+  // process hosts shards, it is no such number, not the next layout, or the job is going over to
+  // another one.
+  Status Reshard(const ShardLayout& next);
+  // The layout is in force: its shards are dealt out. One that is not later changes nothing.
+  Status HaveLayout(const ShardLayout& layout);
+
   // The job has at least so many logical workers, whatever its plan says: others have joined.
   void HaveWorkers(uint32_t workers);
 
@@ -79,6 +88,8 @@ class ProcessTable {
   // So many were to be started: a higher number is not known here.
   uint64_t incarnations() const { return incarnations_; }
   const Processes& processes() const { return processes_; }
+  // How many shards the job is to go over to; 0: it has what it is to have.
+  uint32_t next_shards() const { return next_shards_; }
   // Of the process's group; -1 when it is not in the plan.
   int64_t PriorityOf(const Key& key) const;
   // Whether the incarnation may be running, as far as is known here: it is the newest of the
@@ -99,7 +110,11 @@ class ProcessTable {
   size_t CountWith(const ProcessPlan& plan) const;
   void IndexGroups();
   void AddWanted();
-  void DealShards(const ProcessPlan& before);
+  // `before`: the plan before, and how many shards its group had.
+  void DealShards(const ProcessPlan& before, uint32_t shards_before);
+  // Of the plan's group that has shards; 0: there is none.
+  uint32_t ShardsNow() const;
+  Status CheckLayout() const;
   ProcessEvent EventOf(const ProcessReport& report, const ProcessState& process) const;
   void Move(ProcessState& process, ProcessEvent event);
   void Begin(ProcessState& process);
@@ -138,6 +153,8 @@ class ProcessTable {
   uint64_t incarnations_ = 0;
   uint32_t workers_ = 0;  // that have joined, and those before them
   Processes processes_;
+  std::optional<ShardLayout> layout_;  // none: that of the plan, 0
+  uint32_t next_shards_ = 0;
   std::set<Key> changed_;
 };
 

@@ -47,6 +47,8 @@ void ProcessTable::Save(MasterState& state) const {
   state.set_failure(failure_);
   state.set_ticks(ticks_);
   state.set_incarnations(incarnations_);
+  if (layout_) *state.mutable_layout() = *layout_;
+  state.set_next_shards(next_shards_);
 }
 
 Status ProcessTable::Load(const MasterState& state, Processes processes, uint32_t workers) {
@@ -75,6 +77,9 @@ Status ProcessTable::Load(const MasterState& state, Processes processes, uint32_
   ticks_ = state.ticks();
   incarnations_ = state.incarnations();
   processes_ = std::move(processes);
+  if (state.has_layout()) layout_ = state.layout();
+  next_shards_ = state.next_shards();
+  MILLRACE_RETURN_IF_ERROR(CheckLayout());
   IndexGroups();
   return Check();
 }

@@ -60,6 +60,7 @@ struct ServerOptions {
   uint64_t epoch = 1;
   ShardId shard = 0;
   uint32_t shards = 1;  // of the job, or of the group of servers
+  uint32_t layout = 0;  // of these shards (JobSealed)
   uint32_t group = 0;   // of servers
   uint32_t groups = 1;
   std::vector<WorkerId> members{};  // the group's workers, ascending; none: all of the job

@@ -59,6 +59,7 @@ ServerProcessor::ServerProcessor(const ServerOptions& options, const OrderedByte
       previous_(options.numeric_columns),
       sync_(options),
       cut_(options.workers, options.pipeline),
+      seal_(options.pipeline),
       size_(SizeOf(0, 0)),
       ordered_(size_),
       moments_(options.numeric_columns),
@@ -96,6 +97,14 @@ Status ServerProcessor::Process(const GradientRecord& record, ServerOutput& outp
 Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
                                ServerOutput& output) {
   const Gradient::KindCase kind = message.kind_case();
+  if (seal_.is_sealed()) {
+    HandleWhileSealed(message, output);
+    return absl::OkStatus();
+  }
+  if (kind == Gradient::kReshard) {
+    HandleReshard(message.reshard(), output);
+    return absl::OkStatus();
+  }
   if (kind == Gradient::kRequestSnapshot || kind == Gradient::kCancelSnapshot ||
       kind == Gradient::kCutHere) {
     HandleRequest(message, output);
@@ -125,6 +134,10 @@ Status ServerProcessor::Handle(Gradient message, const GradientRecord& record,
     return absl::OkStatus();
   }
   if (!IsDue(message, output)) return absl::OkStatus();
+  // (A leave is not held: the worker says it again, to the shards that come.)
+  if (kind == Gradient::kLeave && seal_.HasReached(worker, clocks_.clock(worker))) {
+    return absl::OkStatus();
+  }
   AdvanceTime(record.timestamp_ms);
   if (kind == Gradient::kLeave) return HandleLeave(message, output);
   DropNonFiniteUpdate(*message.mutable_update(), record, output);
@@ -319,7 +332,8 @@ Status ServerProcessor::HandleUpdate(WorkerId worker, Gradient::Update update,
     NoteMark(worker, update.mark());
     Hold(member, std::move(update));
     MILLRACE_RETURN_IF_ERROR(TryFinishRound(output));
-  } else if (cut_.HasReached(worker, clocks_.clock(worker)) || !member.held.empty()) {
+  } else if (cut_.HasReached(worker, clocks_.clock(worker)) ||
+             seal_.HasReached(worker, clocks_.clock(worker)) || !member.held.empty()) {
     // (Those that are held may be behind the cut of an older snapshot, which a newer one replaced.
     // The cut of that may have been reached by those that were held.)
     Hold(member, std::move(update));
@@ -517,7 +531,11 @@ void ServerProcessor::FillAnswer(WorkerId worker, bool previous_round, AnyAnswer
     rows.SaveTo(answer);
   }
   if (options_.shard != 0) return;
-  if (const auto mark = cut_.Mark(worker)) *answer.mutable_mark() = *mark;
+  if (const auto last = seal_.Mark(worker)) {
+    *answer.mutable_mark() = *last;
+  } else if (const auto mark = cut_.Mark(worker)) {
+    *answer.mutable_mark() = *mark;
+  }
 }
 
 StatusOr<std::string> ServerProcessor::SharedAnswer(uint64_t version,

@@ -23,6 +23,7 @@
 #include "processors/row_history.h"
 #include "processors/server_options.h"
 #include "processors/shard_model.h"
+#include "processors/shard_seal.h"
 #include "processors/snapshot_cut.h"
 #include "processors/vector_clock.h"
 #include "stores/embedding_table.h"
@@ -109,6 +110,8 @@ struct AnswerOptions {
 //    held until all workers have reached it or left, or the shard is told to cut where it is;
 //  - where snapshots are periodic (snapshot_every), shard 0 begins one with the record that makes
 //    the last step of the period, or with the first one after it that allows a snapshot;
+//  - the number of shards changes at such a cut (ShardSeal, server_reshard.cc): what is held then
+//    is dropped, and nothing changes the shard any more. Asks are answered;
 //  - where drifts are acted on, shard 0's moments count them, and workers' updates carry the count
 //    to all shards; each forgets after the step by the first update that has a higher one. In a
 //    sequential job that is the same round in all shards;
@@ -152,6 +155,8 @@ class ServerProcessor {
   uint64_t snapshot_request() const { return snapshot_request_; }
   // The newest snapshot that was requested (shard 0) or begun, and is cancelled.
   uint64_t snapshot_given_up() const { return snapshot_given_up_; }
+  // The cut at which the job goes over to another number of shards.
+  const ShardSeal& seal() const { return seal_; }
 
   // The encoded Weights message for a worker, as of now. Errors: the store's, and ResourceExhausted
   // when it is larger than a message can be.
@@ -324,6 +329,10 @@ class ServerProcessor {
   void Join(WorkerId worker, Clock clock, ServerOutput& output);
   // By a message: the worker has joined, and this shard has not been told in another way.
   void JoinIfTold(WorkerId worker, uint64_t clock, ServerOutput& output);
+  void HandleReshard(const Gradient::Reshard& order, ServerOutput& output);
+  void HandleWhileSealed(const Gradient& message, ServerOutput& output);
+  // Seals the shard when it has come to the cut.
+  void CheckSeal();
   void NoteMark(WorkerId worker, const SnapshotMark& mark);
   // Reports it when the shard has reached the cut.
   void CheckCut(ServerOutput& output);
@@ -365,6 +374,7 @@ class ServerProcessor {
   bool is_restored_ = false;  // the state was lost once
   GroupSync sync_;
   SnapshotCut cut_;
+  ShardSeal seal_;
   uint64_t snapshot_request_ = 0;
   uint64_t snapshot_steps_ = 0;  // steps() when a periodic one was last begun
   uint64_t snapshot_given_up_ = 0;

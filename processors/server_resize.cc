@@ -11,9 +11,9 @@ void ServerProcessor::HandleResize(const Gradient::Resize& order, ServerOutput& 
   if (!options_.consistency.sequential()) TryResize(output);
 }
 
-// (A worker that joins has no part in a snapshot that has begun.)
+// (A worker that joins has no part in a cut that has begun.)
 bool ServerProcessor::SnapshotAllowsResize() const {
-  return !cut_.open() && !cut_.reached() && cut_.AllArePastTheLast(clocks_);
+  return !cut_.open() && !cut_.reached() && !seal_.has_begun() && cut_.AllArePastTheLast(clocks_);
 }
 
 // Every shard has to know the workers before it hears of a snapshot: no shard is more updates of a

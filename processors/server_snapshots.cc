@@ -32,9 +32,10 @@ void ServerProcessor::HandleRequest(const Gradient& message, ServerOutput& outpu
   // Numbers are times of somebody's clock, which may have been wrong: ids ascend all the same.
   const uint64_t id = std::max(number, cut_.newest() + 1);
   const std::optional<uint64_t> open = open_snapshot();
-  if (id > kMostSnapshot || !ResizeAllowsSnapshot() || !cut_.Begin(id, clocks_)) {
+  if (id > kMostSnapshot || seal_.has_begun() || !ResizeAllowsSnapshot() ||
+      !cut_.Begin(id, clocks_)) {
     // (The last cut is still told to whoever comes to it, and nobody comes where no rows do.)
-    if (!open && id == number && id <= kMostSnapshot && !clocks_.AllLeft()) {
+    if (!open && id == number && id <= kMostSnapshot && !seal_.has_begun() && !clocks_.AllLeft()) {
       snapshot_waiting_ = id;
     } else if (open != number) {
       snapshot_given_up_ = std::max(snapshot_given_up_, number);
@@ -50,17 +51,23 @@ void ServerProcessor::HandleRequest(const Gradient& message, ServerOutput& outpu
 
 // Shard 0 knows better: it has fixed the cuts itself.
 void ServerProcessor::NoteMark(WorkerId worker, const SnapshotMark& mark) {
-  if (options_.shard != 0) cut_.Note(worker, mark);
+  if (options_.shard == 0) return;
+  if (mark.next_shards() > 0) {
+    seal_.Note(worker, mark);
+  } else {
+    cut_.Note(worker, mark);
+  }
 }
 
 void ServerProcessor::CheckCut(ServerOutput& output) {
   if (const std::optional<uint64_t> snapshot = cut_.Reach(clocks_)) output.snapshot = snapshot;
+  CheckSeal();
 }
 
 // (A worker hears of it with the answer to its next update, as of any snapshot. Nobody is answered
 // for it: the cut is so far ahead that this is soon enough.)
 void ServerProcessor::BeginIfPeriodIsOver() {
-  if (options_.shard != 0 || options_.snapshot_every == 0 || lost_) return;
+  if (options_.shard != 0 || options_.snapshot_every == 0 || lost_ || seal_.has_begun()) return;
   if (steps() - snapshot_steps_ < options_.snapshot_every || !ResizeAllowsSnapshot()) return;
   // By the log's time, as the numbers of requests are by somebody's clock.
   const uint64_t now = std::min(static_cast<uint64_t>(seen_ms_), kMostCancelled);
@@ -76,11 +83,12 @@ Status ServerProcessor::LeaveCut(ServerOutput& output) {
   cut_.Leave();
   if (!options_.consistency.sequential()) {  // otherwise rounds are held as ever
     for (auto& [worker, member] : members_) {
-      while (!member.held.empty()) {
+      while (!member.held.empty() && !seal_.HasReached(worker, clocks_.clock(worker))) {
         const Gradient::Update update = TakeHeld(member);
         MILLRACE_RETURN_IF_ERROR(TakeUpdate(worker, update, output));
       }
     }
+    CheckSeal();
     TryResize(output);
     TryExchange(output);
   }

@@ -34,6 +34,7 @@ void ServerProcessor::SaveState(ShardState& state) const {
   previous_.Save(state);
   sync_.Save(state);
   cut_.Save(state);
+  seal_.Save(state);
   state.set_snapshot_request(snapshot_request_);
   state.set_snapshot_steps(snapshot_steps_);
   state.set_lost(lost_.has_value());
@@ -218,6 +219,7 @@ Status ServerProcessor::LoadParts(const ShardState& state) {
   MILLRACE_RETURN_IF_ERROR(previous_.Load(state, decoder_.shape()));
   MILLRACE_RETURN_IF_ERROR(sync_.Load(state));
   cut_.Load(state);
+  MILLRACE_RETURN_IF_ERROR(seal_.Load(state, options_.workers));
   snapshot_request_ = state.snapshot_request();
   snapshot_steps_ = state.snapshot_steps();
   is_restored_ = state.restored();

@@ -24,6 +24,7 @@
 #include "rpc/address.h"
 #include "rpc/credentials.h"
 #include "topics/frame.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -86,7 +87,7 @@ class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, Answer
     arguments.SetMaxReceiveMessageSize(kMostRecordBytes);
     stub_ = StraightAnswers::NewStub(
         grpc::CreateCustomChannel(address_, grpc_internal::ClientSide(tls), arguments));
-    subscription_.set_job(config.name());
+    subscription_.set_job(LayoutName(config));
     subscription_.set_epoch(config.epoch());
     self_ = shared_from_this();
     stub_->async()->Open(&context_, this);
@@ -310,6 +311,7 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<AnswerOffer> offers, registry_->ReadAnswerOffers());
     std::set<std::string> usable;
     for (const AnswerOffer& offer : offers) {
+      if (offer.layout() != config_.layout()) continue;
       if (offer.shard() >= shards_ || offer.address().empty() || !MayUse(offer)) continue;
       usable.insert(offer.address());
     }

@@ -10,6 +10,7 @@
 #include "base/big_endian.h"
 #include "job/job_registry.h"
 #include "rpc/address.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -20,6 +21,7 @@ AnswerOffer OfferOf(const JobConfig& config, ShardId shard, const std::string& a
   offer.set_shard(shard);
   offer.set_address(address);
   offer.set_tls(tls);
+  offer.set_layout(config.layout());
   return offer;
 }
 
@@ -56,7 +58,7 @@ Status AnswerWays::Serve(const JobConfig& config, const std::vector<ShardId>& ho
                          Wakeup* wakeup, const std::atomic<bool>& stop) {
   const Answers& answers = config.answers();
   AnswerServerOptions options;
-  options.job = config.name();
+  options.job = LayoutName(config);
   options.epoch = config.epoch();
   options.listen = answers.listen();
   MILLRACE_ASSIGN_OR_RETURN(options.tls,

@@ -164,10 +164,15 @@ Status HostedShard::StartFromSnapshot(const JobConfig& config, const ServerOptio
   MILLRACE_ASSIGN_OR_RETURN(
       millrace::Checkpoint first,
       ReadFirstCheckpoint(folder, manifest, options, ToSnapshotStart(config)));
+  MILLRACE_RETURN_IF_ERROR(BeginWith(std::move(first), options));
+  spdlog::info("shard {}: starts from snapshot {}", shard_, folder);
+  return absl::OkStatus();
+}
+
+Status HostedShard::BeginWith(millrace::Checkpoint first, const ServerOptions& options) {
   CheckpointRun run(std::move(first), *log_, *copy_.store);
   while (!run.done()) MILLRACE_RETURN_IF_ERROR(run.Step());
   task_ = std::make_unique<ShardTask>(options, *copy_.store);
-  spdlog::info("shard {}: starts from snapshot {}", shard_, folder);
   return task_->Load();
 }
 
@@ -185,7 +190,7 @@ StatusOr<CheckpointCycle::End> HostedShard::Take(const Checkpointer::Result& res
   return end;
 }
 
-StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now) {
+StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now, bool at_once) {
   WarnOfTimeJumps();
   if (const std::optional<Checkpointer::Result> result = checkpointer_->Finished()) {
     MILLRACE_ASSIGN_OR_RETURN(const CheckpointCycle::End end, Take(*result, now));
@@ -193,7 +198,7 @@ StatusOr<bool> HostedShard::Checkpoint(std::chrono::steady_clock::time_point now
   }
   if (checkpointer_->busy()) return false;
   MILLRACE_ASSIGN_OR_RETURN(std::optional<millrace::Checkpoint> checkpoint,
-                            cycle_.BeginIfDue(*task_, now));
+                            at_once ? cycle_.Begin(*task_, now) : cycle_.BeginIfDue(*task_, now));
   if (!checkpoint) return false;
   WarnOfScratch();
   checkpointer_->Start(*std::move(checkpoint));

@@ -18,6 +18,7 @@
 #include "server/recovery_phases.h"
 #include "tasks/checkpoint_assembler.h"
 #include "tasks/checkpoint_cycle.h"
+#include "tasks/first_checkpoint.h"
 #include "tasks/shard_task.h"
 
 namespace millrace {
@@ -39,6 +40,12 @@ class HostedShard {
   Status StartReplay(const JobConfig& config, const ServerOptions& options,
                      const std::string& start, Offset begin, Offset end);
 
+  // Whether the shard has not started yet: then it may be given its first checkpoint before
+  // StartReplay. `begin`: of `gradients`.
+  bool HasNotStarted(Offset begin) const { return BeginsWithSnapshot(*task_, begin); }
+  // Makes `first` the shard's first checkpoint, and loads it. REQUIRES HasNotStarted.
+  Status BeginWith(millrace::Checkpoint first, const ServerOptions& options);
+
   ShardTask& task() { return *task_; }
   const ShardTask& task() const { return *task_; }
   ShardId shard() const { return shard_; }
@@ -49,7 +56,8 @@ class HostedShard {
   // when one has become durable. One that was aborted is logged with the reason, and the next one
   // waits longer and longer. Errors: FailedPrecondition, marked, when fenced; PermissionDenied and
   // other permanent ones; those of the store.
-  StatusOr<bool> Checkpoint(std::chrono::steady_clock::time_point now);
+  // `at_once`: one is due whatever the time.
+  StatusOr<bool> Checkpoint(std::chrono::steady_clock::time_point now, bool at_once = false);
   // Makes everything that was processed durable, without waiting. Returns true when it is durable,
   // or when that failed several times in a row (see task().saved()). REQUIRES: the task's position
   // is the same in all calls until then, since nothing is processed.

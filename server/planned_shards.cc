@@ -45,6 +45,8 @@ Status PlannedShards::ReadToTheEnd() {
 }
 
 std::vector<ShardId> PlannedShards::Now() const {
+  // (While the plan has not heard of the layout that is in force, it says nothing of its shards.)
+  if (plan_->hosts().LayoutOf(self_) != training_.layout()) return {};
   const std::vector<uint32_t> shards = plan_->hosts().ShardsOf(self_);
   return {shards.begin(), shards.end()};
 }
@@ -60,6 +62,7 @@ StatusOr<std::vector<ShardId>> PlannedShards::Wait() {
                                                         " again: this process, its start ",
                                                         self_.number, ", is not needed any more"));
     }
+    if (is_of_later_layout()) return std::vector<ShardId>();
     std::vector<ShardId> shards = Now();
     if (!shards.empty() && shards.back() >= training_.shards()) {
       return absl::FailedPreconditionError(

@@ -24,10 +24,13 @@ class PlannedShards {
                                                          const JobTraining& training,
                                                          const std::atomic<bool>& stop);
 
-  // Waits until the plan gives it shards. Empty: the job has ended, and the process need not stay.
+  // Waits until the plan gives it shards of the layout of `training`. Empty: the job has ended, and
+  // the process need not stay; or the plan has a later layout: see is_of_later_layout.
   // FailedPrecondition: another incarnation of this process was started, or the plan has a shard
   // that the job does not. Cancelled when stopped.
   StatusOr<std::vector<ShardId>> Wait();
+  // Whether the plan has a later layout of the job's shards than `training`.
+  bool is_of_later_layout() const { return plan_->hosts().LayoutOf(self_) > training_.layout(); }
   // Removes the stores of shards that the plan gives to other processes: nobody wants them any
   // more, they take room, and a store that comes back after a week may have missed deletions (the
   // topic's delete.retention.ms). Errors are logged. REQUIRES: this process has no store open.

@@ -1,5 +1,3 @@
-#include "server/server_loop.h"
-
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -32,11 +30,14 @@
 #include "server/exchange_report.h"
 #include "server/hosted_shard.h"
 #include "server/job_end.h"
+#include "server/next_layout.h"
+#include "server/one_layout.h"
 #include "server/planned_shards.h"
 #include "server/quality_report.h"
 #include "server/recovery_report.h"
 #include "server/server_metrics.h"
 #include "server/shard_folds.h"
+#include "server/shard_seals.h"
 #include "server/takeover.h"
 #include "server/waiting_report.h"
 #include "tasks/shard_feed.h"
@@ -103,8 +104,9 @@ class ServerLoop {
                         ". Mend that and start this program again: it writes the snapshot");
   }
 
-  // Whether the plan has other shards for this process by now.
+  // Whether the plan has other shards for this process by now, or the job has.
   bool moved() const { return moved_; }
+  bool has_next_layout() const { return has_next_layout_; }
 
  private:
   Status Loop() {
@@ -123,6 +125,9 @@ class ServerLoop {
       MILLRACE_RETURN_IF_ERROR(Announce());
       const SteadyTime now = std::chrono::steady_clock::now();
       MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
+      MILLRACE_ASSIGN_OR_RETURN(has_next_layout_, seals_.Advance(shards_, now));
+      moved_ = has_next_layout_;
+      if (moved_) break;
       MILLRACE_ASSIGN_OR_RETURN(const bool job_ended, JobEnded(now));
       if (job_ended && !config_.server().stay()) break;
       if (events == 0) wakeup_.WaitFor(IdleWait());
@@ -154,7 +159,11 @@ class ServerLoop {
       if (!saved.ok() && !IsFenced(saved) && !(stop_ && absl::IsCancelled(saved))) return saved;
     }
     (void)sender_->Flush(kFlushOfAnswers);
-    spdlog::info("MasterApp's plan has other shards for this process than {}", ToText(ids_));
+    if (has_next_layout_) {
+      spdlog::info("the job goes over from {} shards to another number", training_.shards());
+    } else {
+      spdlog::info("MasterApp's plan has other shards for this process than {}", ToText(ids_));
+    }
     return absl::OkStatus();
   }
 
@@ -169,9 +178,8 @@ class ServerLoop {
     options.client_id = "server";
     options.fetch_wait = kFetchWait;
     MILLRACE_ASSIGN_OR_RETURN(
-        gradients_,
-        PartitionConsumer::Create(ToKafkaOptions(config_), options,
-                                  TopicName(config_.name(), Topic::kGradients), &wakeup_));
+        gradients_, PartitionConsumer::Create(ToKafkaOptions(config_), options,
+                                              TopicName(config_, Topic::kGradients), &wakeup_));
     MILLRACE_ASSIGN_OR_RETURN(const RpcTls tls, ReadTlsOfReplicas(config_));
     for (ShardId shard = 0; shard < training_.shards(); ++shard) {
       if (IsHosted(shard)) ids_.push_back(shard);
@@ -221,8 +229,14 @@ class ServerLoop {
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry_.Run([&] {
       return gradients_->QueryRange(partition, kBrokerCall);
     }));
-    MILLRACE_RETURN_IF_ERROR(
-        hosted->StartReplay(config_, options, training_.start(), range.begin, range.end));
+    if (training_.layout() > 0 && hosted->HasNotStarted(range.begin)) {
+      MILLRACE_ASSIGN_OR_RETURN(Checkpoint first,
+                                ReadSealedLayout(config_, features_, training_, options, stop_));
+      MILLRACE_RETURN_IF_ERROR(hosted->BeginWith(std::move(first), options));
+      spdlog::info("shard {}: begins as one of {} shards", shard, training_.shards());
+    }
+    const std::string start = training_.layout() == 0 ? training_.start() : "";
+    MILLRACE_RETURN_IF_ERROR(hosted->StartReplay(config_, options, start, range.begin, range.end));
     spdlog::info(
         "shard {}: state loaded up to offset {} of gradients (which ends at {}) in {:.2f} s", shard,
         hosted->task().position(), range.end,
@@ -246,7 +260,7 @@ class ServerLoop {
                          {record.offset, record.key, record.value, record.timestamp_ms});
     };
     handler_.on_out_of_range = [this](int32_t partition) {
-      return WhyRecordsAreGone(static_cast<ShardId>(partition));
+      return WhyRecordsAreGone(config_, static_cast<ShardId>(partition), stop_);
     };
     handler_.on_connection_lost = [this](int32_t partition) -> std::optional<Offset> {
       // What was read before is folded first. (Its error is that of the next Fold.)
@@ -261,29 +275,6 @@ class ServerLoop {
       at_cut_.Enter(*shards_.at(shard), MakeHostedOptions(config_, features_, training_, shard),
                     std::chrono::steady_clock::now());
     }
-  }
-
-  // Whoever has taken the shard over deletes what its checkpoints have. A server that hung may meet
-  // that before a checkpoint of its own is refused.
-  Status WhyRecordsAreGone(ShardId shard) {
-    const std::string gone = "gradients, partition " + std::to_string(shard) +
-                             ": records were deleted before this server read them";
-    const StatusOr<std::optional<std::string>> successor =
-        SuccessorOf(config_, shard, ThisProcess(), stop_);
-    if (successor.ok() && *successor) {
-      return MarkFenced(absl::FailedPreconditionError(
-          "shard " + std::to_string(shard) + " was taken over by another process (" + **successor +
-          "); this process stops. Give each shard to one process (--server-ids). It was noticed by "
-          "this: " +
-          gone));
-    }
-    return absl::DataLossError(
-        gone +
-        ", or the topic lost its end. Another instance of this shard may have checkpointed "
-        "further: start this server again" +
-        (successor.ok() ? ""
-                        : ". (Who hosts the shard now cannot be read from metrics: " +
-                              std::string(successor.status().message()) + ")"));
   }
 
   Status StartReplicas(const RpcTls& tls) {
@@ -326,11 +317,13 @@ class ServerLoop {
     AdvanceSnapshots(now);
     for (auto& [shard, hosted] : shards_) {
       if (at_cut_.Holds(shard)) continue;
-      MILLRACE_ASSIGN_OR_RETURN(const bool durable, hosted->Checkpoint(now));
+      MILLRACE_ASSIGN_OR_RETURN(const bool durable,
+                                hosted->Checkpoint(now, seals_.WantsCheckpoint(*hosted)));
       if (durable && all_weights_ && config_.server().weights_at_checkpoints()) {
         MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
       }
     }
+    if (shards_.contains(0)) layout_before_.Tick(now);
     MILLRACE_RETURN_IF_ERROR(PublishWeights(now));
     if (counted_) MILLRACE_RETURN_IF_ERROR(counted_->Tick(shards_.at(0)->task(), now));
     if (now >= next_metrics_) {
@@ -511,6 +504,7 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
     if (!ended_ && all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
     if (!job_ended_) PublishStop();
+    if (job_ended_ && shards_.contains(0)) layout_before_.End();
     // Answers that do not go out now are announced at the next start.
     (void)sender_->Flush(kFlushOfAnswers);
     for (auto& [shard, hosted] : shards_) ReportSaved(*hosted);
@@ -542,6 +536,7 @@ class ServerLoop {
 
   PlannedShards* const planned_;
   bool moved_ = false;
+  bool has_next_layout_ = false;
   const JobConfig& config_;
   const JobFeatures& features_;
   const JobTraining& training_;
@@ -574,6 +569,8 @@ class ServerLoop {
   SteadyTime next_unchanged_weights_;
   std::map<ShardId, QualityReport> quality_;
   std::unique_ptr<CountedReport> counted_;  // of shard 0, where rows are leased
+  ShardSeals seals_{config_, training_, stop_};
+  LayoutBefore layout_before_{config_, training_, stop_};
 
   bool ended_ = false;  // EndShards has begun; an error of it ends the process
   JobEnd job_end_{config_, training_, stop_};
@@ -587,25 +584,28 @@ class ServerLoop {
 
 }  // namespace
 
-Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 uint64_t generation, const MetricPoint::Setup& setup,
-                 const std::optional<Incarnation>& self, const std::atomic<bool>& stop) {
+StatusOr<bool> RunOneLayout(const JobConfig& config, const JobFeatures& features,
+                            const JobTraining& training, uint64_t generation,
+                            const MetricPoint::Setup& setup, const std::optional<Incarnation>& self,
+                            const std::atomic<bool>& stop) {
   if (!self) {
-    return ServerLoop(config, features, training, generation, setup, nullptr, stop).Run();
+    ServerLoop loop(config, features, training, generation, setup, nullptr, stop);
+    MILLRACE_RETURN_IF_ERROR(loop.Run());
+    return loop.has_next_layout();
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PlannedShards> planned,
                             PlannedShards::Create(config, *self, training, stop));
   while (true) {
     planned->RemoveStoresOfOthers();
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<ShardId> shards, planned->Wait());
-    if (shards.empty()) return absl::OkStatus();
+    if (shards.empty()) return planned->is_of_later_layout();
     spdlog::info("MasterApp's plan gives this process shards {}", ToText(shards));
     JobConfig hosting = config;
     hosting.mutable_server()->clear_server_ids();
     for (const ShardId shard : shards) hosting.mutable_server()->add_server_ids(shard);
     ServerLoop loop(hosting, features, training, generation, setup, planned.get(), stop);
-    const Status done = loop.Run();
-    if (!done.ok() || !loop.moved()) return done;
+    MILLRACE_RETURN_IF_ERROR(loop.Run());
+    if (!loop.moved() || loop.has_next_layout()) return loop.has_next_layout();
   }
 }
 

@@ -99,6 +99,8 @@ MetricPoint MakeProgress(const ServerProcessor& processor, ShardId shard, uint64
   server.set_group(processor.options().group);
   server.set_exchanges(processor.sync().exchanges());
   server.set_deltas_taken(processor.sync().deltas_taken());
+  server.set_layout(settings.training.layout());
+  server.set_next_shards(processor.seal().next_shards());
   return point;
 }
 

@@ -10,12 +10,15 @@
 #include <system_error>
 
 #include "base/atomic_file.h"
+#include "base/error_marks.h"
 #include "job/metric_points.h"
 #include "kafka/consumer.h"
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
 #include "messages/records.pb.h"
+#include "server/server_metrics.h"
 #include "topics/metric_point_codec.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -27,7 +30,7 @@ constexpr std::chrono::seconds kSilence(3);
 constexpr std::chrono::seconds kReportEvery(5);
 
 std::string MarkOf(const JobConfig& config, ShardId shard) {
-  return config.server().data_dir() + "/" + config.name() + "-shard-" + std::to_string(shard) +
+  return config.server().data_dir() + "/" + LayoutName(config) + "-shard-" + std::to_string(shard) +
          ".taken-over";
 }
 
@@ -122,6 +125,29 @@ Status WaitWhileTakenOver(const JobConfig& config, const std::vector<ShardId>& s
   }
   for (const ShardId shard : taken) std::filesystem::remove(MarkOf(config, shard), ignored);
   return absl::OkStatus();
+}
+
+// Whoever has taken the shard over deletes what its checkpoints have. A server that hung may meet
+// that before a checkpoint of its own is refused.
+Status WhyRecordsAreGone(const JobConfig& config, ShardId shard, const std::atomic<bool>& stop) {
+  const std::string gone = "gradients, partition " + std::to_string(shard) +
+                           ": records were deleted before this server read them";
+  const StatusOr<std::optional<std::string>> successor =
+      SuccessorOf(config, shard, ThisProcess(), stop);
+  if (successor.ok() && *successor) {
+    return MarkFenced(absl::FailedPreconditionError(
+        "shard " + std::to_string(shard) + " was taken over by another process (" + **successor +
+        "); this process stops. Give each shard to one process (--server-ids). It was noticed by "
+        "this: " +
+        gone));
+  }
+  return absl::DataLossError(
+      gone +
+      ", or the topic lost its end. Another instance of this shard may have checkpointed "
+      "further: start this server again" +
+      (successor.ok() ? ""
+                      : ". (Who hosts the shard now cannot be read from metrics: " +
+                            std::string(successor.status().message()) + ")"));
 }
 
 }  // namespace millrace

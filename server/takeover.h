@@ -37,4 +37,8 @@ void RememberTakeover(const JobConfig& config, const std::vector<ShardId>& shard
 Status WaitWhileTakenOver(const JobConfig& config, const std::vector<ShardId>& shards,
                           const std::atomic<bool>& stop);
 
+// Why records of `gradients` were deleted before this process has read them: the error that ends
+// it.
+Status WhyRecordsAreGone(const JobConfig& config, ShardId shard, const std::atomic<bool>& stop);
+
 }  // namespace millrace

@@ -162,8 +162,11 @@ ShardState FirstCheckpoint::StartState() const {
       *state.add_parameters() = std::move(progress);
     }
   }
-  // Its first periodic snapshot is as far away as any other job's.
-  if (options_.shard == 0) state.set_snapshot_steps(state.steps());
+  // A new job's first periodic snapshot is as far away as any other's.
+  if (options_.shard != 0) state.clear_snapshot_steps();
+  if (options_.shard == 0 && start_ != SnapshotStart::kSameJob) {
+    state.set_snapshot_steps(state.steps());
+  }
   state.set_seen_ms(seen_ms_);
   state.set_step_ms(step_ms_);
   state.set_shrinkage(shrinkage_);
@@ -173,14 +176,17 @@ ShardState FirstCheckpoint::StartState() const {
   state.set_last_record_hash(0);
   const Moments none(options_.numeric_columns);
   if (options_.shard != 0) ToProto(none, *state.mutable_moments());
-  // The job has as many workers as it begins with.
   state.clear_sync();  // one group of servers, whatever the snapshot's job had
-  state.clear_resize();
-  state.clear_workers();
-  state.clear_resize_ordered();
-  state.clear_workers_ordered();
-  state.mutable_moments()->clear_resize();
-  state.mutable_moments()->clear_workers();
+  state.clear_seal();
+  if (start_ != SnapshotStart::kSameJob) {
+    // The job has as many workers as it begins with.
+    state.clear_resize();
+    state.clear_workers();
+    state.clear_resize_ordered();
+    state.clear_workers_ordered();
+    state.mutable_moments()->clear_resize();
+    state.mutable_moments()->clear_workers();
+  }
   *state.mutable_previous_round()->mutable_moments() = state.moments();
   state.mutable_previous_round()->set_step_ms(state.step_ms());
   state.mutable_previous_round()->set_shrinkage(state.shrinkage());
@@ -200,7 +206,12 @@ ShardState FirstCheckpoint::StartState() const {
     state.clear_window_open();
     state.clear_drift();
     state.clear_rows_trained();
+    // Each shard has taken each update.
+    const uint64_t accepted = state.counters().gradients_accepted();
     state.clear_counters();
+    if (start_ == SnapshotStart::kSameJob) {
+      state.mutable_counters()->set_gradients_accepted(accepted);
+    }
   }
   return state;
 }
@@ -230,6 +241,51 @@ StatusOr<Checkpoint> FirstCheckpoint::Finish() {
                             EncodeStateEntries(std::move(first), options_));
   std::ranges::move(state, std::back_inserter(checkpoint_.entries));
   return std::move(checkpoint_);
+}
+
+Status AddSealedState(const ServerOptions& of, const OrderedByteMap& store,
+                      FirstCheckpoint& first) {
+  ShardTask task(of, store);
+  MILLRACE_RETURN_IF_ERROR(task.Load());
+  if (!task.processor().seal().is_sealed()) {
+    return absl::DataLossError("parameters has no last checkpoint of shard " +
+                               std::to_string(uint32_t{of.shard}) +
+                               " of the job's shards before, though it was written: restore the "
+                               "topic, or start a new job (another --job)");
+  }
+  ShardState all;
+  task.processor().SaveState(all);
+  ShardState state = SnapshotStateFrom(task.processor());
+  // Numbers of snapshots go on from there.
+  state.set_snapshot(all.snapshot());
+  state.set_snapshot_cancelled(all.snapshot_cancelled());
+  state.set_snapshot_request(all.snapshot_request());
+  first.AddState(of.shard, std::move(state));
+  return absl::OkStatus();
+}
+
+Status AddSealedValues(const ServerOptions& of, const OrderedByteMap& store,
+                       FirstCheckpoint& first) {
+  ShardTask task(of, store);
+  MILLRACE_RETURN_IF_ERROR(task.Load());
+  const ServerProcessor& processor = task.processor();
+  ShardState state;
+  processor.SaveState(state);
+  const ParameterShard& shard = processor.shard();
+  const size_t keys = shard.range().size();
+  first.AddWeights(shard.range().begin, shard.weights());
+  // (Either of the two may have embedding rows only, and no keys.)
+  const size_t slots = keys == 0 ? 0 : std::min(first.slots(), shard.slots().size() / keys);
+  for (size_t slot = 0; slot < slots; ++slot) {
+    first.AddSlot(slot, shard.range().begin, shard.slots().subspan(slot * keys, keys));
+  }
+  if (processor.embeddings() == nullptr) return absl::OkStatus();
+  return VisitSnapshotRows(
+      *processor.embeddings(), *of.embeddings, store, state.seen_ms(),
+      [&](EmbeddingId id, const EmbeddingRowHead& head, std::span<const float> floats) {
+        first.AddRow(of.shard, id, head, floats);
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace millrace

@@ -20,10 +20,12 @@
 
 namespace millrace {
 
-// Where a job that starts from a snapshot begins in its stream.
+// Where a job that starts from a snapshot begins in its stream; or that it is the same job, which
+// goes over to another number of shards.
 enum class SnapshotStart {
   kSameStream,  // after the rows that the snapshot was trained on: clocks continue
   kNewStream,   // at its first row: weights, optimizer state and embedding rows only
+  kSameJob,     // as kSameStream; with the workers that the job has by now
 };
 
 // The state of a shard at its cut, without the messages that are under way, which the workers
@@ -96,5 +98,13 @@ class FirstCheckpoint {
   uint64_t slots_ = 0;
   bool is_finished_ = false;
 };
+
+// A sealed shard (ShardSeal) of the layout before, by a store that has its last checkpoint. `of`:
+// its options. DataLoss when the store has no such shard.
+Status AddSealedState(const ServerOptions& of, const OrderedByteMap& store, FirstCheckpoint& first);
+// Its weights, the optimizer's values and the embedding rows. REQUIRES, if the job has embedding
+// rows: the states of all shards were added.
+Status AddSealedValues(const ServerOptions& of, const OrderedByteMap& store,
+                       FirstCheckpoint& first);
 
 }  // namespace millrace

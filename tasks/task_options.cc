@@ -24,6 +24,7 @@
 #include "topics/row_batch.h"
 #include "topics/row_codec.h"
 #include "topics/server_groups.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -209,8 +210,10 @@ uint64_t TextBucketsOfBuffer(uint64_t columns, uint64_t floats) {
   return buckets;
 }
 
-// What every message says of the job; 0: it has no name.
-uint64_t JobHash(const std::string& name) { return name.empty() ? 0 : Fnv1a64(name); }
+// What every message says of the job and of the layout of its shards; 0: it has no name.
+uint64_t JobHash(const JobFeatures& features, const JobTraining& training) {
+  return features.job().empty() ? 0 : Fnv1a64(LayoutName(features.job(), training.layout()));
+}
 
 }  // namespace
 
@@ -471,7 +474,8 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
   const std::unique_ptr<Model> model = MakeModel(features, training.training());
   ServerOptions options;
   options.epoch = features.epoch();
-  SetGroup(JobHash(features.job()), training, shard, options);
+  SetGroup(JobHash(features, training), training, shard, options);
+  options.layout = training.layout();
   options.dead_letter_reasons_only = training.dead_letter_reasons_only();
   options.range = RangeOfShard(options.shard, options.shards, model->parameter_count());
   options.penalised_end = model->penalised_end();
@@ -516,7 +520,7 @@ WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& 
   WorkerOptions options;
   options.group = GroupOfWorker(training, worker);
   options.first_of_group = FirstWorkerOf(training, options.group);
-  options.job = HashOfGroup(JobHash(features.job()), options.group);
+  options.job = HashOfGroup(JobHash(features, training), options.group);
   options.epoch = features.epoch();
   options.worker = worker;
   options.workers = MostWorkers(training.training(), features.workers());

@@ -67,6 +67,13 @@ Status CheckReport(const ProcessReport& report) {
   return report.has_end() ? CheckProcessEnd(report.end()) : absl::OkStatus();
 }
 
+Status CheckLayout(const ShardLayout& layout) {
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("layout", layout.number(), kMostLayouts - 1));
+  if (layout.number() == 0) return BadControl("layout 0 is that of the job's beginning");
+  if (layout.shards() == 0) return BadControl("a job without shards");
+  return CheckAtMost("shards:", layout.shards(), kMostShards);
+}
+
 Status CheckControl(const ControlRecord& record) {
   switch (record.what_case()) {
     case ControlRecord::kPlan:
@@ -77,6 +84,10 @@ Status CheckControl(const ControlRecord& record) {
     case ControlRecord::kStop:
     case ControlRecord::kMove:  // what it names may be in the plan or not
       return absl::OkStatus();
+    case ControlRecord::kReshard:
+      return CheckLayout(record.reshard());
+    case ControlRecord::kLayout:
+      return CheckLayout(record.layout());
     case ControlRecord::kTask:
       return CheckTaskCommand(record.task());
     case ControlRecord::kNode:

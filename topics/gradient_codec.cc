@@ -14,6 +14,7 @@
 #include "topics/parameter_layout.h"
 #include "topics/server_groups.h"
 #include "topics/slice_codec.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -22,13 +23,14 @@ Status BadGradient(const std::string& reason) { return absl::InvalidArgumentErro
 
 bool IsRequest(const Gradient& message) {
   return message.has_request_snapshot() || message.has_cancel_snapshot() ||
-         message.has_cut_here() || message.has_resize();
+         message.has_cut_here() || message.has_resize() || message.has_reshard();
 }
 
 Status CheckLeave(const Gradient::Leave& leave, const GradientShape& shape) {
   // It may stand far behind what shard 0 has said.
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("snapshot", leave.mark().snapshot(), kMostSnapshot));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("a cut at clock", leave.mark().cut(), kMostClock));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("shards:", leave.mark().next_shards(), kMostShards));
   for (const Gradient::Joined& joined : leave.joined()) {
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("a worker:", joined.worker(), shape.workers - 1));
     MILLRACE_RETURN_IF_ERROR(CheckAtMost("clock", joined.clock(), kMostClock));
@@ -40,8 +42,10 @@ Status CheckLeave(const Gradient::Leave& leave, const GradientShape& shape) {
 // updates after the clock of a message to another shard.
 Status CheckMark(const SnapshotMark& mark, Clock clock, const GradientShape& shape) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("snapshot", mark.snapshot(), kMostSnapshot));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("shards:", mark.next_shards(), kMostShards));
   const uint64_t ahead = 2 * shape.pipeline + 1;
-  if (mark.snapshot() == 0 || mark.cut() <= clock + ahead) return absl::OkStatus();
+  const bool has_cut = mark.snapshot() > 0 || mark.next_shards() > 0;
+  if (!has_cut || mark.cut() <= clock + ahead) return absl::OkStatus();
   return BadGradient("a cut at clock " + std::to_string(mark.cut()) + " of a worker at clock " +
                      std::to_string(clock) + ": a cut is " + std::to_string(ahead) +
                      " clocks ahead at most");
@@ -184,7 +188,7 @@ Status CheckHead(const Gradient& message, const GradientShape& shape) {
   }
   if (IsRequest(message)) {
     if (message.worker() == kNoWorker) return absl::OkStatus();
-    return BadGradient("a request for a snapshot, or for other workers, by worker " +
+    return BadGradient("a request for a snapshot, or for other workers or shards, by worker " +
                        std::to_string(message.worker()));
   }
   if (message.job() != shape.job) return BadGradient("a message of another job");
@@ -276,7 +280,8 @@ Status CheckGradient(const Gradient& message, const GradientShape& shape) {
     case Gradient::kNeighborValues:
       return CheckNeighborValues(message.neighbor_values(), shape);
     case Gradient::kReshard:
-      return BadGradient("a message of an unknown kind");
+      if (message.reshard().shards() == 0) return BadGradient("a job without shards");
+      return CheckAtMost("shards:", message.reshard().shards(), kMostShards);
     case Gradient::KIND_NOT_SET:
       break;
   }

@@ -89,6 +89,8 @@ Status CheckWorkers(const google::protobuf::RepeatedPtrField<WorkerProgress>& wo
 Status CheckServer(const MetricPoint::ServerProgress& point) {
   MILLRACE_RETURN_IF_ERROR(CheckSetup(point.setup()));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("shards:", point.shards(), kMostShards));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("layout", point.layout(), kMostLayouts - 1));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("shards:", point.next_shards(), kMostShards));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("shard", point.shard(), std::max(point.shards(), 1U) - 1));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("groups:", point.groups(), kMostShards));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("group", point.group(), std::max(point.groups(), 1U) - 1));

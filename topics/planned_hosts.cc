@@ -64,6 +64,11 @@ std::vector<uint32_t> PlannedHosts::ShardsOf(const Incarnation& incarnation) con
   return {found->second.shards().begin(), found->second.shards().end()};
 }
 
+uint32_t PlannedHosts::LayoutOf(const Incarnation& incarnation) const {
+  const auto found = processes_.find(incarnation.process);
+  return found == processes_.end() ? 0 : found->second.layout();
+}
+
 std::string PlannedHosts::HostOf(uint32_t shard) const {
   for (const auto& [name, process] : processes_) {
     if (std::ranges::binary_search(process.shards(), shard)) return name;

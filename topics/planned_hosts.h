@@ -34,6 +34,8 @@ class PlannedHosts {
   std::set<int32_t> WorkersOf(const Incarnation& incarnation) const;
   // Ascending; empty as above.
   std::vector<uint32_t> ShardsOf(const Incarnation& incarnation) const;
+  // Of which layout these shards are (JobSealed).
+  uint32_t LayoutOf(const Incarnation& incarnation) const;
   // The process that hosts the shard, whichever incarnation of it; empty: none.
   std::string HostOf(uint32_t shard) const;
   // Whether a later incarnation of the process was to be started.

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "messages/job.pb.h"
 #include "topics/frame.h"
 
 namespace millrace {
@@ -43,6 +44,12 @@ uint32_t Partitions(Topic topic, uint32_t workers, const TopicSizes& sizes) {
       return 1;
   }
   MILLRACE_CHECK(false);
+}
+
+// Those whose partitions depend on the number of shards, and `weights`, in which a late answer of a
+// shard of another layout must not be met.
+bool IsOfLayout(Topic topic) {
+  return topic == Topic::kGradients || topic == Topic::kParameters || topic == Topic::kWeights;
 }
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -104,16 +111,27 @@ std::string TopicName(std::string_view job, Topic topic) {
   return std::string(job) + "." + std::string(Suffix(topic));
 }
 
+std::string TopicName(const JobConfig& config, Topic topic) {
+  return TopicName(IsOfLayout(topic) ? LayoutName(config) : config.name(), topic);
+}
+
+std::string LayoutName(std::string_view job, uint32_t layout) {
+  return layout == 0 ? std::string(job) : std::string(job) + ".layout-" + std::to_string(layout);
+}
+
+std::string LayoutName(const JobConfig& config) {
+  return LayoutName(config.name(), config.layout());
+}
+
 std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers,
-                                  const std::optional<TopicSizes>& sizes) {
+                                  const std::optional<TopicSizes>& sizes, uint32_t layout) {
   MILLRACE_CHECK(workers >= 1 && (!sizes || (sizes->shards >= 1 && sizes->most_workers >= 1 &&
                                              sizes->groups >= 1)));
   std::vector<TopicPlan> plans;
   for (Topic topic : kAllTopics) {
-    const bool needs_sizes =
-        topic == Topic::kGradients || topic == Topic::kParameters || topic == Topic::kWeights;
-    if (needs_sizes && !sizes) continue;
-    plans.push_back({topic, TopicName(job, topic),
+    if (IsOfLayout(topic) && !sizes) continue;
+    const std::string name = IsOfLayout(topic) ? LayoutName(job, layout) : std::string(job);
+    plans.push_back({topic, TopicName(name, topic),
                      Partitions(topic, workers, sizes.value_or(TopicSizes())), Config(topic)});
   }
   return plans;

@@ -10,6 +10,8 @@
 
 namespace millrace {
 
+class JobConfig;
+
 enum class Topic {
   kJob,         // what all processes must agree on (features, training); compacted
   kInputData,   // rows; a partition per worker; deleted by who needs them last, or leases them
@@ -25,8 +27,15 @@ inline constexpr Topic kAllTopics[] = {Topic::kJob,       Topic::kInputData,  To
                                        Topic::kWeights,   Topic::kParameters, Topic::kMetrics,
                                        Topic::kDeadLetter};
 
-// "<job>.input-data" and so on.
+// "<job>.input-data" and so on: of a job whose number of shards was never changed.
 std::string TopicName(std::string_view job, Topic topic);
+// The same of any job: each layout of its shards (JobSealed, config.layout) has gradients, weights
+// and parameters of its own.
+std::string TopicName(const JobConfig& config, Topic topic);
+// What stands in the place of the job's name in all that one layout of its shards has for itself:
+// topics, transactional ids, folders.
+std::string LayoutName(std::string_view job, uint32_t layout);
+std::string LayoutName(const JobConfig& config);
 
 // The partition of `weights` that all workers of a job read, or of a group of servers: behind those
 // of as many as the job may have.
@@ -44,6 +53,8 @@ struct TopicPlan {
 // A job has no more of either; a message that names more is refused.
 inline constexpr uint32_t kMostWorkers = 10'000;
 inline constexpr uint32_t kMostShards = 1'000;
+// The number of its shards is changed less often.
+inline constexpr uint32_t kMostLayouts = 1'000;
 
 // What only the training settings say.
 struct TopicSizes {
@@ -53,8 +64,8 @@ struct TopicSizes {
 };
 
 // All topics of a job; without those that have a partition for each shard or worker that there may
-// be when these settings are not known. REQUIRES workers, shards >= 1.
+// be when these settings are not known. `layout`: of its shards. REQUIRES workers, shards >= 1.
 std::vector<TopicPlan> PlanTopics(std::string_view job, uint32_t workers,
-                                  const std::optional<TopicSizes>& sizes);
+                                  const std::optional<TopicSizes>& sizes, uint32_t layout = 0);
 
 }  // namespace millrace

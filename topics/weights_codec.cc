@@ -9,6 +9,7 @@
 #include "topics/message_codec.h"
 #include "topics/partitioning.h"
 #include "topics/slice_codec.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -54,7 +55,8 @@ Status CheckClocks(const AnyAnswer& message, bool previous_round, uint64_t min_c
   MILLRACE_RETURN_IF_ERROR(CheckRowsBefore(message, previous_round, pipeline));
   // The shard fixes a cut pipeline + 1 updates after where the worker stands.
   const Clock stands(message.clock() + (previous_round ? 1 : 0));
-  if (mark.snapshot() == 0 && mark.cut() > 0) {
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("shards:", mark.next_shards(), kMostShards));
+  if (mark.snapshot() == 0 && mark.next_shards() == 0 && mark.cut() > 0) {
     return BadWeights("a cut at clock " + std::to_string(mark.cut()) + " of no snapshot");
   }
   if (mark.cut() <= stands + pipeline + 1) return absl::OkStatus();

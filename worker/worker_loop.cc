@@ -1,5 +1,3 @@
-#include "worker/worker_loop.h"
-
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -40,6 +38,8 @@
 #include "worker/answer_reports.h"
 #include "worker/hosted_workers.h"
 #include "worker/leased_input.h"
+#include "worker/one_layout.h"
+#include "worker/silence.h"
 #include "worker/waiting_workers.h"
 
 namespace millrace {
@@ -67,7 +67,7 @@ class WorkerLoop {
         stop_(stop),
         broker_retry_(stop, config.broker_timeout_s()),
         input_topic_(TopicName(config.name(), Topic::kInputData)),
-        weights_topic_(TopicName(config.name(), Topic::kWeights)) {
+        weights_topic_(TopicName(config, Topic::kWeights)) {
     for (uint32_t group = 0; group < GroupCount(training); ++group) {
       const WorkerOptions options =
           MakeWorkerOptions(features, training, FirstWorkerOf(training, group));
@@ -79,8 +79,15 @@ class WorkerLoop {
     MILLRACE_RETURN_IF_ERROR(Open());
     // A call that was waiting for a broker when the stop came ends as the loop does.
     Status status = Loop();
+    // (Topics of shards that are no more may be deleted.)
+    if (!status.ok() && !stop_) has_next_layout_ = IsNextLayoutInForce().value_or(false);
+    if (has_next_layout_ && !status.ok()) return absl::OkStatus();
     if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
     MILLRACE_RETURN_IF_ERROR(Close());
+    if (has_next_layout_) {
+      spdlog::info("the job goes over from {} shards to another number", training_.shards());
+      return absl::OkStatus();
+    }
     if (job_ended_) {
       spdlog::info("the job has ended: every worker has left");
       return absl::OkStatus();
@@ -88,6 +95,9 @@ class WorkerLoop {
     spdlog::info("stopped; everything is saved. The job continues when a WorkerApp runs");
     return absl::CancelledError("stopped");
   }
+
+  // Whether the job has other shards by now, to which all of it is to be opened anew.
+  bool has_next_layout() const { return has_next_layout_; }
 
  private:
   Status Loop() {
@@ -102,6 +112,8 @@ class WorkerLoop {
       if (sender_->DeliveryFailed()) RepeatAll();
       const SteadyTime now = std::chrono::steady_clock::now();
       MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
+      MILLRACE_ASSIGN_OR_RETURN(has_next_layout_, HasNextLayout(now));
+      if (has_next_layout_) break;
       MILLRACE_ASSIGN_OR_RETURN(job_ended_, JobEnded(now));
       if (job_ended_ && !config_.worker().stay()) break;
       if (events == 0) wakeup_.WaitFor(kIdleWait);
@@ -445,6 +457,7 @@ class WorkerLoop {
       if (hosted.task->clock() != hosted.clock) {
         hosted.clock = hosted.task->clock();
         hosted.repeat.Answered(std::chrono::steady_clock::now());
+        silence_.End(std::chrono::steady_clock::now());
       }
       if (hosted.task->ended() != hosted.ended) {
         hosted.ended = true;
@@ -560,6 +573,19 @@ class WorkerLoop {
     return EveryShardEnded(ended, training_.shards());
   }
 
+  // Shards of a layout that is no more in force answer nothing that brings a worker on. So whoever
+  // gets no further looks: soon, then more rarely, since rows may be what is missing.
+  StatusOr<bool> HasNextLayout(SteadyTime now) {
+    if (!silence_.IsLookDue(now)) return false;
+    const StatusOr<bool> is_in_force = IsNextLayoutInForce();
+    return IsAway(is_in_force.status()) ? StatusOr<bool>(false) : is_in_force;
+  }
+
+  StatusOr<bool> IsNextLayoutInForce() {
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> layouts, registry_->ReadLayouts());
+    return layouts.size() > training_.layout() + size_t{1};
+  }
+
   Status Close() {
     for (auto& [worker, hosted] : tasks_) {
       Commit(worker, hosted);
@@ -619,16 +645,21 @@ class WorkerLoop {
   size_t records_at_once_ = 1;
   WaitingWorkers waiting_{std::chrono::steady_clock::now()};
   bool job_ended_ = false;
+  bool has_next_layout_ = false;
+  Silence silence_{std::chrono::steady_clock::now()};
   SteadyTime next_save_;
   SteadyTime next_registry_read_;
 };
 
 }  // namespace
 
-Status RunWorker(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 const std::optional<Incarnation>& self, const std::atomic<bool>& stop) {
+StatusOr<bool> RunWorkerOfLayout(const JobConfig& config, const JobFeatures& features,
+                                 const JobTraining& training,
+                                 const std::optional<Incarnation>& self,
+                                 const std::atomic<bool>& stop) {
   WorkerLoop loop(config, features, training, self, stop);
-  return loop.Run();
+  MILLRACE_RETURN_IF_ERROR(loop.Run());
+  return loop.has_next_layout();
 }
 
 }  // namespace millrace

@@ -21,7 +21,7 @@ Status CountGradients(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<PartitionConsumer> gradients,
       PartitionConsumer::Create(ToKafkaOptions(config), {.client_id = "gradient-bytes"},
-                                TopicName(config.name(), Topic::kGradients), &wakeup));
+                                TopicName(config, Topic::kGradients), &wakeup));
   MILLRACE_RETURN_IF_ERROR(gradients->Assign(0, 0));
   unsigned long long records = 0;
   unsigned long long bytes = 0;

@@ -124,7 +124,7 @@ StatusOr<std::unique_ptr<PartitionConsumer>> Follow(const JobConfig& config, Top
   MILLRACE_ASSIGN_OR_RETURN(
       std::unique_ptr<PartitionConsumer> consumer,
       PartitionConsumer::Create(ToKafkaOptions(config), {.client_id = "job-latency"},
-                                TopicName(config.name(), topic), &wakeup));
+                                TopicName(config, topic), &wakeup));
   for (int32_t partition = 0; partition < partitions; ++partition) {
     MILLRACE_ASSIGN_OR_RETURN(const OffsetRange range,
                               consumer->QueryRange(partition, kBrokerCall));

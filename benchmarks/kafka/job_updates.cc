@@ -33,7 +33,7 @@ Status PrintUpdates(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<PartitionConsumer> gradients,
       PartitionConsumer::Create(ToKafkaOptions(config), {.client_id = "job-updates"},
-                                TopicName(config.name(), Topic::kGradients), &wakeup));
+                                TopicName(config, Topic::kGradients), &wakeup));
   MILLRACE_RETURN_IF_ERROR(gradients->Assign(0, 0));
   ConsumerHandler handler;
   handler.on_record = [](const ConsumedRecord& record) {

@@ -29,9 +29,9 @@ constexpr size_t kQueueKbytes = 2048;
 
 KafkaCheckpointLog::KafkaCheckpointLog(const JobConfig& config, ShardId shard,
                                        const std::atomic<bool>& stop)
-    : parameters_(TopicName(config.name(), Topic::kParameters)),
+    : parameters_(TopicName(config, Topic::kParameters)),
       dead_letters_(TopicName(config.name(), Topic::kDeadLetter)),
-      gradients_(TopicName(config.name(), Topic::kGradients)),
+      gradients_(TopicName(config, Topic::kGradients)),
       shard_(shard),
       stop_(stop),
       broker_retry_(stop, 0) {}
@@ -44,7 +44,7 @@ StatusOr<std::unique_ptr<KafkaCheckpointLog>> KafkaCheckpointLog::Create(
   options.client_id = "checkpoint-" + std::to_string(shard);
   options.linger_ms = kUntilFullMs;
   options.queue_kbytes = kQueueKbytes;
-  options.transactional_id = config.name() + "-shard-" + std::to_string(shard);
+  options.transactional_id = LayoutName(config) + "-shard-" + std::to_string(shard);
   MILLRACE_ASSIGN_OR_RETURN(log->producer_, KafkaProducer::Create(kafka, options, nullptr));
   MILLRACE_ASSIGN_OR_RETURN(log->admin_, KafkaAdmin::Create(kafka, options.client_id));
   const BrokerRetry broker_retry(stop, config.broker_timeout_s());

@@ -27,7 +27,7 @@ StatusOr<std::unique_ptr<ParametersTail>> ParametersTail::Create(const JobConfig
                                                                  Wakeup* wakeup,
                                                                  const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const Offset from, ReadParametersOffset(copy));
-  const std::string topic = TopicName(config.name(), Topic::kParameters);
+  const std::string topic = TopicName(config, Topic::kParameters);
   const auto partition = static_cast<int32_t>(shard);
   std::unique_ptr<ParametersTail> tail(new ParametersTail(topic, partition));
   ConsumerOptions options;

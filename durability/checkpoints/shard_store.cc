@@ -14,6 +14,7 @@
 #include "base/big_endian.h"
 #include "base/check.h"
 #include "tasks/checkpoint.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -24,7 +25,7 @@ constexpr std::chrono::seconds kForTheLock(2);
 constexpr std::chrono::milliseconds kLockAgain(50);
 
 std::string ShardFolder(const JobConfig& config, ShardId shard) {
-  return config.server().data_dir() + "/" + config.name() + "-shard-" + std::to_string(shard);
+  return config.server().data_dir() + "/" + LayoutName(config) + "-shard-" + std::to_string(shard);
 }
 
 std::string ReplicaFolder(const JobConfig& config, ShardId shard) {

@@ -13,6 +13,7 @@
 #include "stores/rocksdb_byte_map.h"
 #include "tasks/checkpoint.h"
 #include "topics/replica_placement.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -66,7 +67,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
   std::vector<std::string> addresses;
   for (const ReplicaOffer& offer : offers) {
     // An own offer is that of an earlier process.
-    if (offer.server() == server_) continue;
+    if (offer.server() == server_ || offer.layout() != config_.layout()) continue;
     if (std::ranges::find(offer.shard(), uint32_t{shard}) == offer.shard().end()) continue;
     if (offer.tls() && !tls_.used()) {
       spdlog::warn(
@@ -87,7 +88,7 @@ StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
   }
   if (addresses.empty()) return std::nullopt;
   ReplicaRequest request;
-  request.set_job(config_.name());
+  request.set_job(LayoutName(config_));
   request.set_epoch(config_.epoch());
   request.set_shard(shard);
   const auto described = DescribeReplicas(addresses, request, tls_, timeouts_);
@@ -153,7 +154,7 @@ StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(const JobConfig& config, 
   const Server& server = config.server();
   if (!server.has_replica_listen() || kept.empty() || hosted.empty()) return nullptr;
   ReplicaServerOptions options;
-  options.job = config.name();
+  options.job = LayoutName(config);
   options.epoch = config.epoch();
   options.listen = server.replica_listen();
   options.tls = tls;
@@ -166,6 +167,7 @@ StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(const JobConfig& config, 
   offer.set_address(
       AdvertisedAddress(server.replica_listen(), server.replica_advertise(), serving->port()));
   offer.set_tls(tls.used());
+  offer.set_layout(config.layout());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_RETURN_IF_ERROR(registry->PublishOffer(offer));

@@ -75,8 +75,11 @@ StatusOr<bool> HasEnded(const JobConfig& config, JobRegistry& registry) {
         " has not started: no ServerApp has published training settings yet, since ServerApp waits "
         "for CsvProducer; start both, then repeat this command");
   }
+  JobConfig of_layout = config;
+  JobTraining in_force = *training;
+  MILLRACE_RETURN_IF_ERROR(FollowLayout(registry, of_layout, in_force));
   MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry.ReadEnded());
-  return EveryShardEnded(ended, training->shards());
+  return EveryShardEnded(ended, in_force.shards());
 }
 
 // FailedPrecondition when nobody is there who could write a snapshot.
@@ -267,15 +270,17 @@ StatusOr<std::string> AskForSnapshot(const JobConfig& config, const std::atomic<
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, *registry));
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> training, registry->ReadTraining());
+  MILLRACE_ASSIGN_OR_RETURN(std::optional<JobTraining> training, registry->ReadTraining());
+  JobConfig of_layout = config;
+  if (training) MILLRACE_RETURN_IF_ERROR(FollowLayout(*registry, of_layout, *training));
   if (training && training->training().distribution_strategy() == Training::ALL_REDUCE) {
     return absl::FailedPreconditionError(
         "job " + config.name() +
         " trains by all-reduce: it takes no snapshot but that of its end (docs/all-reduce.md)");
   }
-  MILLRACE_ASSIGN_OR_RETURN(
-      const std::unique_ptr<RecordSender> sender,
-      RecordSender::Create(config, "snapshot-request", {Topic::kGradients}, broker_retry, nullptr));
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSender> sender,
+                            RecordSender::Create(of_layout, "snapshot-request", {Topic::kGradients},
+                                                 broker_retry, nullptr));
   const auto id = static_cast<uint64_t>(NowMs());
   std::unique_ptr<SnapshotProgress> progress;  // of one that is waited for
   if (config.server().has_snapshot_dir()) {
@@ -286,7 +291,7 @@ StatusOr<std::string> AskForSnapshot(const JobConfig& config, const std::atomic<
   MILLRACE_RETURN_IF_ERROR(sender->Flush(kBrokerCall));
   if (sender->DeliveryFailed()) {
     return absl::UnavailableError("the request for a snapshot was not delivered to " +
-                                  TopicName(config.name(), Topic::kGradients) +
+                                  TopicName(of_layout, Topic::kGradients) +
                                   ": the line before this says why");
   }
   std::string folder = SnapshotFolder(config, id);

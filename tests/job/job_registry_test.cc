@@ -46,6 +46,57 @@ class JobRegistryTest : public testing::Test {
   std::atomic<bool> stop_ = false;
 };
 
+TEST(LayoutsOf, TheNextLayoutIsInForceWhenAllShardsOfTheLastAreSealed) {
+  SealedShards sealed;
+  EXPECT_THAT(LayoutsOf(2, sealed), testing::ElementsAre(2));
+  sealed[0][ShardId(0)] = 3;
+  EXPECT_THAT(LayoutsOf(2, sealed), testing::ElementsAre(2));
+  sealed[0][ShardId(1)] = 3;
+  EXPECT_THAT(LayoutsOf(2, sealed), testing::ElementsAre(2, 3));
+  sealed[0][ShardId(2)] = 7;  // there is none
+  EXPECT_THAT(LayoutsOf(2, sealed), testing::ElementsAre(2, 3));
+  sealed[2][ShardId(0)] = 4;  // before layout 1 is sealed
+  for (ShardId shard = 0; shard < 3; ++shard) sealed[1][shard] = 1;
+  EXPECT_THAT(LayoutsOf(2, sealed), testing::ElementsAre(2, 3, 1, 4));
+}
+
+TEST(LayoutsOf, ShardsThatContradictEachOtherSealNothing) {
+  const SealedShards sealed = {{0, {{ShardId(0), 3}, {ShardId(1), 4}}}};
+  EXPECT_THAT(LayoutsOf(2, sealed), testing::ElementsAre(2));
+}
+
+TEST_F(JobRegistryTest, TheLayoutOfShardsIsWhatAllSealedShardsHaveSaid) {
+  const std::unique_ptr<JobRegistry> registry = Open();
+  EXPECT_THAT(registry->ReadLayouts().value(), testing::IsEmpty());
+  ASSERT_TRUE(registry->PublishTraining(TrainingWith(1)).ok());
+  EXPECT_THAT(registry->ReadLayouts().value(), testing::ElementsAre(2));
+  ASSERT_TRUE(registry->PublishSealed(0, ShardId(1), 5).ok());
+  ASSERT_TRUE(registry->PublishSealed(0, ShardId(1), 5).ok());  // again
+  EXPECT_THAT(registry->ReadLayouts().value(), testing::ElementsAre(2));
+  ASSERT_TRUE(registry->PublishSealed(0, ShardId(0), 5).ok());
+  const std::unique_ptr<JobRegistry> late = Open();
+  EXPECT_THAT(late->ReadLayouts().value(), testing::ElementsAre(2, 5));
+  JobConfig config;
+  JobTraining training = TrainingWith(1);
+  ASSERT_TRUE(FollowLayout(*late, config, training).ok());
+  EXPECT_EQ(config.layout(), 1u);
+  EXPECT_EQ(training.layout(), 1u);
+  EXPECT_EQ(training.shards(), 5u);
+  // Who begins with the settings of the job's beginning does not contradict it.
+  EXPECT_TRUE(late->PublishTraining(TrainingWith(1)).ok());
+}
+
+TEST_F(JobRegistryTest, SealsOfShardsThatNoJobHasAreIgnored) {
+  const std::unique_ptr<JobRegistry> registry = Open();
+  JobTraining training = TrainingWith(1);
+  training.set_shards(1);
+  ASSERT_TRUE(registry->PublishTraining(training).ok());
+  for (const uint32_t next : {0u, kMostShards + 1}) {
+    ASSERT_TRUE(registry->PublishSealed(0, ShardId(0), next).ok());
+    EXPECT_THAT(registry->ReadLayouts().value(), testing::ElementsAre(1));
+  }
+}
+
 TEST_F(JobRegistryTest, WhatIsPublishedIsReadByThoseWhoCameBeforeAndAfter) {
   const std::unique_ptr<JobRegistry> early = Open();
   EXPECT_EQ(*early->ReadTraining(), std::nullopt);

@@ -139,6 +139,9 @@ class NoAdmin final : public KafkaAdmin {
                              std::chrono::milliseconds) override {
     return absl::OkStatus();
   }
+  Status DeleteTopics(const std::vector<std::string>&, std::chrono::milliseconds) override {
+    return absl::OkStatus();
+  }
 };
 
 class MemberRowsTest : public testing::Test {

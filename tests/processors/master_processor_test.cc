@@ -105,6 +105,7 @@ ProcessPlan RandomPlan(std::mt19937& random) {
     if (random() % 2 == 0) group.set_most_failures(1 + Below(random, 4));
     if (random() % 3 == 0) group.add_command("--other");
     if (group.name() == "worker") group.set_logical_workers(Below(random, 8));
+    if (group.name() == "server") group.set_shards(Below(random, 6));
     *plan.add_groups() = group;
   }
   plan.set_slots(Below(random, 8));
@@ -167,7 +168,15 @@ std::string RandomRecord(std::mt19937& random, const MasterProcessor& master) {
   const uint64_t kind = random() % 40;
   if (kind == 0) return StopRecord();
   if (kind < 3) return Record(RandomPlan(random), kind == 1 ? kEpoch : kEpoch - random() % 2);
-  if (kind < 12) return TickRecord();
+  if (kind < 10) return TickRecord();
+  if (kind < 12) {
+    ControlRecord record;
+    record.set_epoch(kEpoch);
+    ShardLayout& layout = kind == 10 ? *record.mutable_reshard() : *record.mutable_layout();
+    layout.set_number(master.state().layout().number() + 1 + Below(random, 2));
+    layout.set_shards(1 + Below(random, 6));
+    return EncodeControl(record);
+  }
   const std::vector<ProcessState> processes = master.processes();
   if (processes.empty()) return Record(RandomPlan(random));
   const ProcessState& process = processes[random() % processes.size()];
@@ -186,7 +195,7 @@ std::string RandomRecord(std::mt19937& random, const MasterProcessor& master) {
 
 TEST(MasterProcessor, IsAfterEachRecordWhatIsRestoredFromThePlan) {
   std::map<int, int> phases;
-  for (uint32_t seed = 0; seed < 15; ++seed) {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     MasterProcessor master(kEpoch);

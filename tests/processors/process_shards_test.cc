@@ -104,6 +104,123 @@ TEST(ProcessShards, AreDealtOutAgainOverAnotherNumberOfProcesses) {
   EXPECT_THAT(ShardsOf(job, "server-2"), IsEmpty());
 }
 
+ShardLayout LayoutOf(uint32_t number, uint32_t shards) {
+  ShardLayout layout;
+  layout.set_number(number);
+  layout.set_shards(shards);
+  return layout;
+}
+
+TEST(ProcessShards, AreThoseOfTheNextLayoutFromTheMomentThatItIsInForce) {
+  TestedTable job(Job(2, 2));
+  EXPECT_EQ(job.table.MoveShard(MoveOf(0, 1)), absl::OkStatus());
+  EXPECT_EQ(job.table.Reshard(LayoutOf(1, 5)), absl::OkStatus());
+  EXPECT_EQ(job.table.next_shards(), 5u);
+  EXPECT_THAT(ShardsOf(job, "server-1"), ElementsAre(0, 1));
+  job.table.TakeChanged();
+  EXPECT_EQ(job.table.HaveLayout(LayoutOf(1, 5)), absl::OkStatus());
+  EXPECT_EQ(job.table.next_shards(), 0u);
+  size_t shards = 0;
+  for (const char* name : {"server-0", "server-1"}) {
+    EXPECT_EQ(job.Of(name).layout(), 1u);
+    EXPECT_GE(ShardsOf(job, name).size(), 2u) << name;
+    shards += ShardsOf(job, name).size();
+  }
+  EXPECT_EQ(shards, 5u);
+  EXPECT_THAT(job.table.TakeChanged(),
+              ElementsAre(ProcessTable::Key("server", 0), ProcessTable::Key("server", 1)));
+  EXPECT_EQ(job.table.HaveLayout(LayoutOf(1, 5)), absl::OkStatus());  // it is said again
+  EXPECT_THAT(job.table.TakeChanged(), IsEmpty());
+  // The plan of the job's beginning has the shards of then.
+  ProcessPlan plan = Job(2, 2);
+  plan.mutable_groups(0)->add_command("--other");
+  job.Apply(plan);
+  EXPECT_EQ(ShardsOf(job, "server-0").size() + ShardsOf(job, "server-1").size(), 5u);
+  EXPECT_EQ(job.table.MoveShard(MoveOf(4, 0)), absl::OkStatus());
+  EXPECT_FALSE(job.table.MoveShard(MoveOf(5, 0)).ok());
+  EXPECT_EQ(job.table.Reshard(LayoutOf(2, 1)), absl::OkStatus());
+  EXPECT_EQ(job.table.HaveLayout(LayoutOf(2, 1)), absl::OkStatus());
+  EXPECT_EQ(ShardsOf(job, "server-0").size() + ShardsOf(job, "server-1").size(), 1u);
+}
+
+TEST(ProcessShards, AreChangedOnceByAnOrderThatIsRepeated) {
+  TestedTable job(Job(2, 2));
+  EXPECT_EQ(job.table.Reshard(LayoutOf(1, 5)), absl::OkStatus());
+  EXPECT_EQ(job.table.Reshard(LayoutOf(1, 5)), absl::OkStatus());
+  EXPECT_EQ(job.table.HaveLayout(LayoutOf(1, 5)), absl::OkStatus());
+  EXPECT_EQ(job.table.Reshard(LayoutOf(1, 5)), absl::OkStatus());
+  EXPECT_EQ(job.table.next_shards(), 0u);
+}
+
+TEST(ProcessShards, StayAsManyAsTheyAreWhenAnOrderMakesNoSense) {
+  TestedTable job(Job(2, 2));
+  const auto why_not = [&](const ShardLayout& next) {
+    return std::string(job.table.Reshard(next).message());
+  };
+  EXPECT_THAT(why_not(LayoutOf(2, 5)), HasSubstr("cannot go over to layout 2"));
+  EXPECT_THAT(why_not(LayoutOf(1, 2)), HasSubstr("has 2 shards already"));
+  EXPECT_EQ(why_not(LayoutOf(1, 5)), "");
+  EXPECT_THAT(why_not(LayoutOf(1, 4)), HasSubstr("is going over to 5 shards"));
+  job.Stop();
+  EXPECT_THAT(why_not(LayoutOf(1, 4)), HasSubstr("cannot be changed"));
+  TestedTable nobody(PlanOf({Group("worker", 1, 1)}));
+  EXPECT_FALSE(nobody.table.Reshard(LayoutOf(1, 2)).ok());
+}
+
+TEST(ProcessShards, AndWorkersDoNotChangeAtTheSameTime) {
+  MasterProcessor master(1);
+  int64_t offset = 0;
+  const auto fold = [&](const auto& fill) {
+    ControlRecord record;
+    record.set_epoch(1);
+    fill(record);
+    return master.Fold(Offset(offset++), EncodeControl(record));
+  };
+  EXPECT_EQ(fold([](auto& r) { *r.mutable_plan() = Job(2, 2); }), "");
+  EXPECT_EQ(fold([](auto& r) {
+              LeaseCommand::Begin& begin = *r.mutable_lease()->mutable_begin();
+              begin.set_workers(2);
+              begin.set_partitions(2);
+              begin.set_most_workers(8);
+              begin.set_open_leases(3);
+            }),
+            "");
+  EXPECT_EQ(fold([](auto& r) { *r.mutable_reshard() = LayoutOf(1, 5); }), "");
+  const auto resize = [](auto& r) { r.mutable_lease()->mutable_resize()->set_workers(4); };
+  EXPECT_THAT(fold(resize), HasSubstr("is still changing its shards"));
+  EXPECT_EQ(fold([](auto& r) { *r.mutable_layout() = LayoutOf(1, 5); }), "");
+  EXPECT_EQ(fold(resize), "");
+  EXPECT_THAT(fold([](auto& r) { *r.mutable_reshard() = LayoutOf(2, 1); }),
+              HasSubstr("is still changing its workers"));
+}
+
+TEST(ProcessShards, AreOfTheSameLayoutForTheNextMaster) {
+  const auto encoded = [](const auto& fill) {
+    ControlRecord record;
+    record.set_epoch(1);
+    fill(record);
+    return EncodeControl(record);
+  };
+  MasterProcessor master(1);
+  EXPECT_EQ(master.Fold(Offset(0), encoded([](auto& r) { *r.mutable_plan() = Job(2, 2); })), "");
+  EXPECT_EQ(master.Fold(Offset(1), encoded([](auto& r) { *r.mutable_layout() = LayoutOf(1, 5); })),
+            "");
+  EXPECT_EQ(master.Fold(Offset(2), encoded([](auto& r) { *r.mutable_reshard() = LayoutOf(2, 3); })),
+            "");
+  std::map<std::string, std::string> plan;
+  for (const auto& [key, value] : master.TakeChanges()) plan[key] = value.value();
+  const StatusOr<MasterProcessor> next = MasterProcessor::Restore(1, plan);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->state().DebugString(), master.state().DebugString());
+  EXPECT_EQ(next->state().layout().shards(), 5u);
+  EXPECT_EQ(next->state().next_shards(), 3u);
+  ProcessState server = next->processes().at(0);
+  server.set_layout(0);
+  plan["process:server-0"] = EncodePlanValue(server);
+  EXPECT_THAT(std::string(MasterProcessor::Restore(1, plan).status().message()),
+              HasSubstr("shards of another layout"));
+}
+
 TEST(ProcessShards, AreWhereTheyWereMovedForTheNextMaster) {
   const auto encoded = [](const auto& fill) {
     ControlRecord record;

@@ -37,6 +37,8 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
   if (state.snapshot_open != open.has_value() || (open && *open != state.snapshot)) {
     return "the snapshot that is open";
   }
+  if (live.seal().next_shards() != state.next_shards) return "to how many shards the job goes over";
+  if (live.seal().is_sealed() != state.sealed) return "whether it is sealed";
   if (!SameBits(*state.weights, live.shard().weights())) return "the weights";
   if (!SameBits(*state.slots, live.shard().slots())) return "the optimizer's state";
   if (!SameParameters(state, live)) return "the named parameters";
@@ -424,6 +426,7 @@ StoredSnapshot::Part Inspector::Stored(const ShardTask& task, const OrderedByteM
     part.slots.emplace_back(slot.begin(), slot.end());
   }
   part.state = SnapshotStateFrom(processor);
+  part.of = MakeServerOptions(world_.scenario, task.shard());
   if (const EmbeddingTable* const table = processor.embeddings()) {
     const ServerOptions options = MakeServerOptions(world_.scenario, task.shard());
     const Status visited = VisitSnapshotRows(
@@ -449,6 +452,39 @@ std::shared_ptr<StoredSnapshot> Inspector::NewestSnapshot() const {
     return snapshot;
   }
   return nullptr;
+}
+
+bool Inspector::AllSealed() const {
+  return std::ranges::all_of(shards_,
+                             [](const Shard& shard) { return shard.referee.now().sealed; });
+}
+
+void Inspector::OnSealed(const ShardTask& task, std::unique_ptr<MemoryByteMap> store) {
+  OnFolded(task);
+  const Referee::State& state = RefereeOf(task).now();
+  const Referee::State& first = referee(ShardId(0)).now();
+  for (uint32_t worker = 0; worker < state.members.size(); ++worker) {
+    const Referee::Member& member = state.members[worker];
+    const Referee::Member& of_first = first.members[worker];
+    if (member.clock != of_first.clock || member.left != of_first.left) {
+      if (!world_.forged) Fail("shards that are sealed at different clocks");
+      return;
+    }
+  }
+  StoredSnapshot::Part part = Stored(task, *store, state);
+  part.store = std::move(store);
+  part.state.set_snapshot(state.snapshot);
+  part.state.set_snapshot_cancelled(state.snapshot_cancelled);
+  part.state.set_snapshot_request(state.request);
+  sealed_.parts[task.shard()] = std::move(part);
+}
+
+std::shared_ptr<StoredSnapshot> Inspector::Sealed() const {
+  if (sealed_.parts.size() < shards_.size()) return nullptr;
+  auto sealed = std::make_shared<StoredSnapshot>(sealed_);
+  sealed->start = SnapshotStart::kSameJob;
+  sealed->is_forged = world_.forged;
+  return sealed;
 }
 
 void Inspector::CheckEnd(const ShardTask& task) {

@@ -59,6 +59,12 @@ class Inspector final : public Observer {
   // The newest that is whole; null: none.
   std::shared_ptr<StoredSnapshot> NewestSnapshot() const;
   bool AllLeft() const;
+  // All shards have come to where the job goes over to other shards, as far as their logs say.
+  bool AllSealed() const;
+  // A sealed shard, by a store that has all of it.
+  void OnSealed(const ShardTask& task, std::unique_ptr<MemoryByteMap> store);
+  // What other shards begin from; null: not all are sealed.
+  std::shared_ptr<StoredSnapshot> Sealed() const;
   bool AnyLost() const;  // a shard's state
   // Some shard was lost, and no worker has its weights: nobody goes on.
   bool AnyBeyondHelp() const;
@@ -127,6 +133,7 @@ class Inspector final : public Observer {
   RowAudit rows_;
   SnapshotAudit snapshots_;
   std::map<uint64_t, StoredSnapshot> stored_;  // by id
+  StoredSnapshot sealed_;
   std::string violation_;
 };
 

@@ -170,6 +170,14 @@ void Inspector::CheckHasValues(const Referee::State& state, std::optional<uint64
 // By shard 0's answers workers hear of a snapshot, and by theirs the other shards.
 void Inspector::CheckMark(const ShardTask& task, const Referee::Member& member,
                           const Weights& message) {
+  const uint32_t next_shards = RefereeOf(task).At(task.position()).next_shards;
+  if (task.shard() == 0 && next_shards > 0) {
+    if (message.mark().next_shards() != next_shards || message.mark().snapshot() != 0 ||
+        message.mark().cut() != *member.last_cut) {
+      Fail("an answer that says another last cut");
+    }
+    return;
+  }
   const bool marked = task.shard() == 0 && member.cut;
   const uint64_t snapshot = RefereeOf(task).At(task.position()).snapshot;
   if (message.mark().snapshot() != (marked ? snapshot : 0) ||

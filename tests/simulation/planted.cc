@@ -10,7 +10,7 @@ std::vector<PlantedError> PlantedErrors() {
   for (auto* const part :
        {PlantedInMessages, PlantedInCheckpoints, PlantedInTransactions, PlantedInLosses,
         PlantedInSnapshots, PlantedInWorkers, PlantedInFollowers, PlantedInOnlineLearning,
-        PlantedInRegressions, PlantedInResizes, PlantedInTrainers}) {
+        PlantedInRegressions, PlantedInResizes, PlantedInReshards, PlantedInTrainers}) {
     std::ranges::move(part(), std::back_inserter(all));
   }
   return all;

@@ -32,6 +32,7 @@ std::vector<PlantedError> PlantedInFollowers();
 std::vector<PlantedError> PlantedInOnlineLearning();
 std::vector<PlantedError> PlantedInRegressions();
 std::vector<PlantedError> PlantedInResizes();
+std::vector<PlantedError> PlantedInReshards();
 std::vector<PlantedError> PlantedInTrainers();
 
 }  // namespace millrace::simulation

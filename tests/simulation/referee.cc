@@ -123,12 +123,15 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
     const std::optional<std::string> body = Join(value, none, bad);
     const bool sense = body && request.ParseFromString(*body) && request.epoch() == job_.epoch;
     if (!sense) return refuse();
-    if (request.has_resize()) {
+    if (state.sealed) {
+    } else if (request.has_resize()) {
       Order(state, request.resize());
+    } else if (request.has_reshard()) {
+      OrderShards(state, request.reshard());
     } else if (!Request(state, request)) {
       return refuse();
     }
-    ResizeAtOnce(state);
+    if (!state.sealed) ResizeAtOnce(state);
     BeginPeriodic(state);
     states_.push_back(std::move(state));
     return;
@@ -146,25 +149,18 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
   if (!message.ParseFromString(*body) || message.worker() != worker) return refuse();
   if (message.has_update() && !Unpack(*message.mutable_update())) return refuse();
   if (!Fits(message)) return refuse();
+  if (state.sealed) {
+    TakeWhileSealed(state, message);
+    states_.push_back(std::move(state));
+    return;
+  }
   HearOfJoin(state, message.worker(), message.joined());
   if (state.lost) {
     TakeWhileLost(state, std::move(message));
   } else if (message.has_restore()) {
     TakeLateReport(state, message);
   } else if (message.has_ask()) {
-    const bool asks_for_old = message.has_clock() && message.clock() + 1 == member.clock;
-    const bool has_old = !job_.alone && Bound() == 0 && !member.left;
-    const std::vector<uint64_t> wanted(message.ask().wanted().begin(),
-                                       message.ask().wanted().end());
-    if (asks_for_old && has_old) {
-      state.answered_with_old.insert(message.worker());
-      state.old_wanted = wanted;
-    } else {
-      Reply(state, message);
-      const bool of_now = !message.has_clock() || (message.clock() <= member.clock &&
-                                                   member.clock - message.clock() < Pipeline());
-      if (of_now && !wanted.empty()) KeepWanted(member, wanted);
-    }
+    TakeAsk(state, message);
   } else {
     if (!IsDue(member, message)) {
       if (message.has_update()) ++state.duplicates;
@@ -173,6 +169,8 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
                         message.clock() >= member.clock &&
                         message.clock() < member.clock + member.held.size();
       if (!held) Reply(state, message);
+    } else if (message.has_leave() && IsAtLastCut(member)) {
+      // It is to be said to the shards that come.
     } else if (message.has_leave()) {
       SeeTime(state, timestamp_ms);
       Leave(state, message);
@@ -206,6 +204,22 @@ void Referee::Append(const std::string& key, const std::string& value, int64_t t
   ResizeAtOnce(state);
   BeginPeriodic(state);
   states_.push_back(std::move(state));
+}
+
+void Referee::TakeAsk(State& state, const Gradient& message) {
+  Member& member = state.members[message.worker()];
+  const bool asks_for_old = message.has_clock() && message.clock() + 1 == member.clock;
+  const bool has_old = !job_.alone && Bound() == 0 && !member.left;
+  const std::vector<uint64_t> wanted(message.ask().wanted().begin(), message.ask().wanted().end());
+  if (asks_for_old && has_old) {
+    state.answered_with_old.insert(message.worker());
+    state.old_wanted = wanted;
+    return;
+  }
+  Reply(state, message);
+  const bool of_now = !message.has_clock() || (message.clock() <= member.clock &&
+                                               member.clock - message.clock() < Pipeline());
+  if (of_now && !wanted.empty()) KeepWanted(member, wanted);
 }
 
 bool Referee::IsDue(const Member& member, const Gradient& message) const {
@@ -249,7 +263,8 @@ void Referee::Take(State& state, uint32_t worker, Gradient::Update message) {
     state.members[worker].held.push_back(
         std::make_shared<const Gradient::Update>(std::move(message)));
     FinishRound(state);
-  } else if (IsHeldAtCut(state, state.members[worker]) || !state.members[worker].held.empty()) {
+  } else if (IsHeldAtCut(state, state.members[worker]) || IsAtLastCut(state.members[worker]) ||
+             !state.members[worker].held.empty()) {
     state.members[worker].held.push_back(
         std::make_shared<const Gradient::Update>(std::move(message)));
   } else {

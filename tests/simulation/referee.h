@@ -144,6 +144,7 @@ class Referee {
     uint32_t buffer_rows = 0;
     std::vector<Unfinished> unfinished;
     std::optional<uint64_t> cut;               // of State::snapshot
+    std::optional<uint64_t> last_cut;          // where the job goes over to other shards
     uint64_t joined = 0;                       // the running job, at this clock; 0: it has not
     std::deque<std::vector<uint64_t>> wanted;  // oldest first
   };
@@ -204,7 +205,9 @@ class Referee {
     uint64_t request = 0;      // the number of the request that led to it
     uint64_t periodic_at = 0;  // steps when a periodic one was last begun
     bool snapshot_open = false;
-    size_t dead_letters = 0;  // of Referee::dead_letters(): how many the fold has led to so far
+    uint32_t next_shards = 0;  // the job goes over to so many; 0: that is not known
+    bool sealed = false;       // all have come to where it does
+    size_t dead_letters = 0;   // of Referee::dead_letters(): how many the fold has led to so far
     // Who must be answered after the record in front of this state; or by what the last round
     // found.
     std::set<uint32_t> answered;
@@ -308,7 +311,7 @@ class Referee {
   void Order(State& state, const Gradient::Resize& order) const;
   bool NoCutIsOpen(const State& state) const;
   bool AllAreKnown(const State& state) const;
-  bool AnyoneIsThere(const State& state) const;
+  static bool AnyoneIsThere(const State& state);
   void ResizeAtOnce(State& state) const;
   void ResizeByRound(State& state, uint64_t number, uint32_t size) const;
   void LetIn(State& state, uint64_t number, uint32_t size) const;
@@ -321,6 +324,12 @@ class Referee {
   void Begin(State& state, uint64_t id) const;
   void BeginPeriodic(State& state) const;
   void NoteCut(State& state, uint32_t worker, const SnapshotMark& mark) const;
+  void OrderShards(State& state, const Gradient::Reshard& order) const;
+  static bool IsAtLastCut(const Member& member);
+  static void ComeToLastCut(State& state);
+  // What may still be said to a sealed shard changes nothing.
+  void TakeWhileSealed(State& state, const Gradient& message);
+  void TakeAsk(State& state, const Gradient& message);
   bool IsHeldAtCut(const State& state, const Member& member) const;
   void ComeToCut(State& state);
   void LeaveCut(State& state);

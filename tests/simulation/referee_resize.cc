@@ -15,7 +15,7 @@ void Referee::Order(State& state, const Gradient::Resize& order) const {
 
 // No snapshot is under way, nor may a shard still come to the last one's cut.
 bool Referee::NoCutIsOpen(const State& state) const {
-  if (state.snapshot_open) return false;
+  if (state.snapshot_open || state.next_shards > 0) return false;
   return std::ranges::all_of(state.members, [&](const Member& member) {
     return member.left || !member.cut || member.clock >= *member.cut + Pipeline();
   });
@@ -29,7 +29,7 @@ bool Referee::AllAreKnown(const State& state) const {
   });
 }
 
-bool Referee::AnyoneIsThere(const State& state) const {
+bool Referee::AnyoneIsThere(const State& state) {
   return std::ranges::any_of(state.members, [](const Member& member) { return !member.left; });
 }
 

@@ -45,7 +45,7 @@ bool Referee::Request(State& state, const Gradient& message) {
 }
 
 bool Referee::MayBegin(const State& state) const {
-  return NoCutIsOpen(state) && AnyoneIsThere(state) && AllAreKnown(state);
+  return NoCutIsOpen(state) && AnyoneIsThere(state) && AllAreKnown(state) && state.next_shards == 0;
 }
 
 void Referee::Begin(State& state, uint64_t id) const {
@@ -68,6 +68,12 @@ void Referee::BeginPeriodic(State& state) const {
 // Shard 0 has fixed the cuts, and hears of nothing new.
 void Referee::NoteCut(State& state, uint32_t worker, const SnapshotMark& mark) const {
   if (job_.shard == 0) return;
+  if (mark.next_shards() > 0) {
+    if (state.next_shards > 0 && mark.next_shards() != state.next_shards) return;
+    state.next_shards = mark.next_shards();
+    state.members[worker].last_cut = mark.cut();
+    return;
+  }
   if (mark.snapshot() > std::max(state.snapshot, state.snapshot_cancelled)) {
     state.snapshot = mark.snapshot();
     state.snapshot_open = true;
@@ -82,22 +88,61 @@ bool Referee::IsHeldAtCut(const State& state, const Member& member) const {
 }
 
 void Referee::ComeToCut(State& state) {
-  if (!state.snapshot_open) return;
-  for (const Member& member : state.members) {
-    if (!member.left && !IsHeldAtCut(state, member)) return;
+  const bool all_have_come =
+      state.snapshot_open && std::ranges::all_of(state.members, [&](const Member& member) {
+        return member.left || IsHeldAtCut(state, member);
+      });
+  if (all_have_come) {
+    state.snapshot_open = false;
+    cuts_[end() + 1] = state;
+    LeaveCut(state);
   }
-  state.snapshot_open = false;
-  cuts_[end() + 1] = state;
-  LeaveCut(state);
+  ComeToLastCut(state);
 }
 
 void Referee::LeaveCut(State& state) {
   if (Bound() == 0) return;  // a round is held until its end, cut or not
   for (uint32_t worker = 0; worker < job_.workers; ++worker) {
-    for (const auto& update : std::exchange(state.members[worker].held, {})) {
+    std::deque<std::shared_ptr<const Gradient::Update>>& held = state.members[worker].held;
+    while (!held.empty() && !IsAtLastCut(state.members[worker])) {
+      const std::shared_ptr<const Gradient::Update> update = held.front();
+      held.pop_front();
       TakeNow(state, worker, *update);
     }
   }
+  ComeToLastCut(state);
+}
+
+// To shard 0: where all shards are to stop, and other shards to go on.
+void Referee::OrderShards(State& state, const Gradient::Reshard& order) const {
+  const bool is_meant = job_.shard == 0 && order.layout() == 0 && order.shards() != job_.shards;
+  if (!is_meant || state.lost || state.next_shards > 0 || !AnyoneIsThere(state)) return;
+  if (!NoCutIsOpen(state) || !AllAreKnown(state) || state.ordered != state.resize) return;
+  state.next_shards = order.shards();
+  for (uint32_t worker = 0; worker < job_.workers; ++worker) {
+    Member& member = state.members[worker];
+    member.last_cut = member.clock + Pipeline() + 1;
+    if (!member.left) state.answered.insert(worker);
+  }
+}
+
+bool Referee::IsAtLastCut(const Member& member) {
+  return member.last_cut && member.clock >= *member.last_cut;
+}
+
+void Referee::ComeToLastCut(State& state) {
+  if (state.next_shards == 0 || !AnyoneIsThere(state)) return;
+  for (const Member& member : state.members) {
+    if (!member.left && !IsAtLastCut(member)) return;
+  }
+  state.sealed = true;
+  for (Member& member : state.members) member.held.clear();
+}
+
+void Referee::TakeWhileSealed(State& state, const Gradient& message) {
+  if (message.has_ask()) return TakeAsk(state, message);
+  const bool is_due = !message.has_restore() && IsDue(state.members[message.worker()], message);
+  if (!is_due) Reply(state, message);
 }
 
 }  // namespace millrace::simulation

@@ -96,7 +96,45 @@ void Continue(const Scenario& scenario, const Simulation& before, const Factory&
   outcome.options += "; then " + next.ToString() + "; " + faults.ToString();
 }
 
+// The shards that the job has gone over to go on, and end in the same bytes.
+void GoOnWithOtherShards(const Scenario& scenario, const Simulation& before, const Factory& factory,
+                         Random& random, Outcome& outcome) {
+  Scenario next = scenario;
+  next.start = before.Sealed();
+  next.shards = NextShards(scenario);
+  next.replicas = next.shards > 1 ? static_cast<uint32_t>(random.Below(3)) : 0;
+  Faults faults = DrawFaults(random);
+  faults.timer = true;
+  faults.losses = false;
+  faults.strangers = false;
+  Simulation simulation(next, faults, factory, random.Next());
+  Run(simulation, outcome);
+  const bool comparable = scenario.sequential() && scenario.one_pass() && scenario.repeatable();
+  if (outcome.violation.empty() && comparable && !AnyPoisoned(before, scenario.shards)) {
+    ++outcome.coverage["job on other shards, and compared"];
+    outcome.violation = Compare(next, simulation, outcome);
+  }
+  if (outcome.violation.empty()) return;
+  outcome.violation = "on other shards: " + outcome.violation;
+  outcome.options += "; then " + next.ToString() + "; " + faults.ToString();
+}
+
 }  // namespace
+
+uint32_t NextShards(const Scenario& scenario) {
+  const uint64_t drawn = Random::Hash(scenario.data_seed, 0, 0, 50012) % 3;
+  return static_cast<uint32_t>(1 + (scenario.shards + drawn) % 4);
+}
+
+void DrawReshard(Scenario& scenario, Faults& faults) {
+  scenario.shards = std::min(scenario.shards, 4u);
+  faults.reshards = true;
+  faults.snapshots = 0.005;
+  faults.continues = false;
+  faults.losses = false;
+  faults.strangers = false;  // who forges updates lets shards go to different clocks
+  faults.timer = true;       // what is said to a sealed shard is said again
+}
 
 void DrawContinuation(Faults& faults) {
   faults.continues = true;
@@ -139,6 +177,9 @@ Outcome RunSeed(uint64_t seed) {
     if (Random::Hash(scenario.data_seed, 0, 0, 50007) % 8 == 0) {
       return DrawTrainers(scenario, faults);
     }
+    if (Random::Hash(scenario.data_seed, 0, 0, 50011) % 6 == 0) {
+      return DrawReshard(scenario, faults);
+    }
     if (rare.Chance(0.08)) return DrawLostCopies(scenario, faults);
     if (rare.Chance(0.07)) return DrawContinuation(faults);
     if (Random::Hash(scenario.data_seed, 0, 0, 50005) % 8 == 0) DrawResizes(scenario, faults);
@@ -160,6 +201,10 @@ Outcome RunSeed(uint64_t seed, const Factory& factory,
   Simulation simulation(scenario, faults, factory, random.Next());
   Run(simulation, outcome);
   if (simulation.refused() || simulation.lost_state() || !outcome.violation.empty()) return outcome;
+  if (simulation.Sealed() != nullptr) {
+    GoOnWithOtherShards(scenario, simulation, factory, random, outcome);
+    return outcome;
+  }
   const bool compares = scenario.sequential() && scenario.one_pass() &&
                         (scenario.repeatable() || simulation.workers_lived());
   if (compares) {

@@ -66,6 +66,7 @@ class ServerHost : public Host {
   }
   virtual StatusOr<bool> Announce(std::vector<OutgoingRecord>& out) { return feed_->Announce(out); }
   virtual StoredSnapshot Start() const { return *world_.scenario.start; }
+  virtual bool ReadsSealedStores() const { return true; }
   virtual Status StartReplay(Offset begin, Offset end) { return task_->StartReplay(begin, end); }
   virtual Status CheckCopy(Offset from, Offset end) const { return CheckCopyFits(from, end); }
   virtual std::optional<Offset> ConnectionLost() { return feed_->ConnectionLost(); }

@@ -62,8 +62,20 @@ void ServerHost::BeginWithSnapshot() {
   world_.Count("shard starts from a snapshot");
   const StoredSnapshot snapshot = Start();
   FirstCheckpoint first(Options(), snapshot.start);
-  for (const auto& [shard, part] : snapshot.parts) first.AddState(shard, part.state);
+  const bool reads_stores = snapshot.start == SnapshotStart::kSameJob && ReadsSealedStores();
   for (const auto& [shard, part] : snapshot.parts) {
+    if (!reads_stores) {
+      first.AddState(shard, part.state);
+    } else if (Status status = AddSealedState(part.of, *part.store, first); !status.ok()) {
+      return Failed("sealed shard", status);
+    }
+  }
+  for (const auto& [shard, part] : snapshot.parts) {
+    if (reads_stores) {
+      const Status status = AddSealedValues(part.of, *part.store, first);
+      if (!status.ok()) return Failed("sealed shard", status);
+      continue;
+    }
     first.AddWeights(part.begin, part.weights);
     const size_t slots = std::min(first.slots(), part.slots.size());
     for (size_t slot = 0; slot < slots; ++slot) first.AddSlot(slot, part.begin, part.slots[slot]);

@@ -78,6 +78,8 @@ std::string Simulation::Run() {
     if (world_.loss) return AwaitRefusal();
     if (world_.input_loss) return AwaitRefusalOfWorker();
     if (world_.faults && world_.random.Chance(faults_.snapshots)) AskForSnapshot();
+    if (faults_.reshards && world_.random.Chance(0.02)) OrderShards();
+    if (inspector_.AllSealed() && TakeSealed()) return inspector_.violation();
     if (Turn()) {
       idle = 0;
       continue;
@@ -91,6 +93,12 @@ std::string Simulation::Run() {
       for (ServerHost* server : server_) did |= server == nullptr || server->StepCheckpoint();
       if (did) continue;
       return Finish();
+    }
+    if (inspector_.AllSealed()) {  // each saves that
+      for (ServerHost* server : server_) {
+        if (server != nullptr && server->alive()) server->StepCheckpoint();
+      }
+      continue;
     }
     if (GiveUpSnapshots()) continue;
     if (world_.scenario.resizes() && desk_.EndNow()) continue;
@@ -405,6 +413,31 @@ bool Simulation::Done() const {
     if (!owner_[worker]->Has(worker) || !owner_[worker]->left(worker)) return false;
   }
   return inspector_.AllLeft();
+}
+
+void Simulation::OrderShards() {
+  if (inspector_.AllSealed() || (world_.faults && !world_.random.Chance(0.3))) return;
+  Gradient order;
+  order.mutable_reshard()->set_shards(NextShards(world_.scenario));
+  SendRequest(ShardId(0), std::move(order));
+}
+
+bool Simulation::TakeSealed() {
+  const bool all_have = std::ranges::all_of(server_, [](const ServerHost* server) {
+    return server != nullptr && server->alive() && !server->zombie() && server->live() &&
+           server->task().processor().seal().is_sealed() && server->task().saved() &&
+           !server->checkpoint_under_way();
+  });
+  if (!all_have || !world_.random.Chance(0.1)) return false;
+  const bool have_read_all = std::ranges::all_of(server_, [this](const ServerHost* server) {
+    return server->task().position() == inspector_.referee(server->shard()).end();
+  });
+  if (!have_read_all) return false;
+  world_.Count("job whose shards are sealed");
+  world_.faults = false;  // of disks, while we look
+  for (const ServerHost* server : server_)
+    inspector_.OnSealed(server->task(), server->disk()->map->Clone());
+  return true;
 }
 
 std::string Simulation::Standstill() const {

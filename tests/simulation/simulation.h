@@ -41,6 +41,7 @@ struct Faults {
   bool losses = false;     // of records of a shard that its servers must not get over: a run's end
   double disk_errors = 0;  // of a server's writes to its disk
   bool clock_jumps = false;  // of the brokers, and of whoever dates the rows
+  bool reshards = false;     // the job goes over to another number of shards
   bool continues = false;    // another job starts from the newest snapshot of this one
   bool lost_copies = false;  // of a shard, all of them (Scenario::weights_from_workers)
   std::string ToString() const;
@@ -55,6 +56,10 @@ void DrawResizes(Scenario& scenario, Faults& faults);
 void DrawTrainers(Scenario& scenario, Faults& faults);
 // Another job, on another number of shards, starts from the newest snapshot.
 void DrawContinuation(Faults& faults);
+// Another number of shards than the scenario has, 1 to 4.
+uint32_t NextShards(const Scenario& scenario);
+// The job goes over to them, and they go on in another simulation.
+void DrawReshard(Scenario& scenario, Faults& faults);
 
 // Makes the processes; a planted error makes others.
 struct Factory {
@@ -81,6 +86,8 @@ class Simulation {
   Presence presence() const;
   const SnapshotAudit& snapshots() const { return inspector_.snapshots(); }
   std::shared_ptr<StoredSnapshot> NewestSnapshot() const { return inspector_.NewestSnapshot(); }
+  // What the job's next shards begin from; null: it has ended with those that it had.
+  std::shared_ptr<StoredSnapshot> Sealed() const { return inspector_.Sealed(); }
   // Somebody has written updates in the name of workers, maybe after the last of them.
   bool forged() const { return world_.forged; }
   // Each worker has had one task, which has computed all that was accepted: so it has still what it
@@ -143,6 +150,11 @@ class Simulation {
   void CutHere(uint64_t id);
   void CutHere(ShardId shard, uint64_t id);
   void SendRequest(ShardId shard, Gradient request);
+  // As a master does it, again and again.
+  void OrderShards();
+  // All shards are sealed. Takes what others begin from; false when some server has not read and
+  // saved all yet.
+  bool TakeSealed();
   // Shards that have waited for long at a cut to which not all come; false: there are none.
   bool GiveUpSnapshots();
   void Poison(OutgoingRecord& record);

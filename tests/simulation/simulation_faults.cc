@@ -19,8 +19,8 @@ std::string Faults::ToString() const {
          ", failed deliveries " + std::to_string(failed_deliveries) + ", snapshots " +
          std::to_string(snapshots) + ", workers die " + std::to_string(workers) + ", clock jumps " +
          std::to_string(clock_jumps) + ", losses " + std::to_string(losses) + ", disk errors " +
-         std::to_string(disk_errors) + ", continues " + std::to_string(continues) +
-         ", lost copies " + std::to_string(lost_copies);
+         std::to_string(disk_errors) + ", continues " + std::to_string(continues) + ", reshards " +
+         std::to_string(reshards) + ", lost copies " + std::to_string(lost_copies);
 }
 
 Faults DrawFaults(Random& random) {

@@ -134,6 +134,12 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   if (job.shard == 0) state.drifts = first.drifts;
   state.forgotten = first.forgotten;
   if (job.shard == 0 && !is_new) GoOnCounting(first, state);
+  if (start == SnapshotStart::kSameJob) {
+    state.accepted = first.accepted;
+    state.snapshot = first.snapshot;
+    state.snapshot_cancelled = first.snapshot_cancelled;
+    state.request = first.request;
+  }
   state.old_weights = state.weights;
   state.old_columns = state.columns;
   state.old_class_rows = state.class_rows;

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "messages/records.pb.h"
+#include "processors/server_options.h"
+#include "stores/memory_byte_map.h"
 #include "tasks/first_checkpoint.h"
 #include "tests/simulation/referee.h"
 
@@ -27,6 +30,9 @@ struct StoredSnapshot {
     // What the referee says that the shard was at the cut.
     Referee::State cut;
     std::vector<uint64_t> keys_of;  // how many it had of each named parameter
+    // Of a sealed shard: what its job's next shards read.
+    ServerOptions of{};
+    std::shared_ptr<const MemoryByteMap> store{};
   };
   std::map<ShardId, Part> parts;
   SnapshotStart start = SnapshotStart::kSameStream;

@@ -37,6 +37,19 @@ TEST(PlannedHosts, AreToldByTheNewestRecordOfAProcess) {
   EXPECT_THAT(hosts.Names(), ElementsAre("worker-0", "worker-1"));
 }
 
+TEST(PlannedHosts, SayOfWhichLayoutTheShardsAre) {
+  PlannedHosts hosts;
+  EXPECT_EQ(hosts.LayoutOf({"server-0", 1}), 0u);
+  ProcessState process;
+  *process.mutable_process() = ParseProcessName("server-0").value();
+  process.set_incarnation(1);
+  process.add_shards(2);
+  process.set_layout(3);
+  hosts.Take(ProcessPlanKey(process.process()), EncodePlanValue(process));
+  EXPECT_EQ(hosts.LayoutOf({"server-0", 1}), 3u);
+  EXPECT_THAT(hosts.ShardsOf({"server-0", 1}), ElementsAre(2));
+}
+
 TEST(PlannedHosts, AreNotAnotherIncarnationOfTheProcess) {
   PlannedHosts hosts;
   Take(hosts, "worker-0", 3, {0, 1});

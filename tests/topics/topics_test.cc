@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "messages/job.pb.h"
 #include "topics/frame.h"
 #include "topics/most_workers.h"
 
@@ -44,6 +45,22 @@ TEST(TopicsTest, EveryNameCarriesTheJobsPrefixAndIsDifferent) {
   EXPECT_EQ(names.size(), std::size(kAllTopics));
   EXPECT_EQ(TopicName("flights", Topic::kInputData), "flights.input-data");
   EXPECT_EQ(TopicName("flights", Topic::kDeadLetter), "flights.dead-letter");
+}
+
+TEST(TopicsTest, LayoutsOfShardsShareNoTopicThatHasToDoWithShards) {
+  JobConfig config;
+  config.set_name("flights");
+  EXPECT_EQ(TopicName(config, Topic::kGradients), "flights.gradients");
+  config.set_layout(2);
+  EXPECT_EQ(TopicName(config, Topic::kGradients), "flights.layout-2.gradients");
+  EXPECT_EQ(TopicName(config, Topic::kWeights), "flights.layout-2.weights");
+  EXPECT_EQ(TopicName(config, Topic::kParameters), "flights.layout-2.parameters");
+  for (const Topic topic : {Topic::kJob, Topic::kInputData, Topic::kMetrics, Topic::kDeadLetter}) {
+    EXPECT_EQ(TopicName(config, topic), TopicName("flights", topic));
+  }
+  for (const TopicPlan& plan : PlanTopics("flights", kWorkers, kSizes, 2)) {
+    EXPECT_EQ(plan.name, TopicName(config, plan.topic));
+  }
 }
 
 TEST(TopicsTest, TwoJobsShareNoTopic) {

@@ -1,0 +1,145 @@
+"""The number of a job's shards changes while it trains, on a real broker, while everything is killed."""
+
+import pathlib
+import random
+import subprocess
+import sys
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts" / "lib")]
+import topology  # noqa: E402
+from test_master import MASTER, OnABroker  # noqa: E402
+
+
+class Resharding(OnABroker):
+    def reshard(self, job, shards, code=0):
+        return job.ask("reshard", "--shards", str(shards), code=code)
+
+    def refused(self, job, *flags, code=1):
+        done = subprocess.run([MASTER, *flags, "--brokers", self.broker.address, "--job", job.name],
+                              check=False, capture_output=True, text=True,
+                              timeout=topology.PATIENCE)  # fmt: skip
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    @staticmethod
+    def shards(job):
+        """All that are hosted, in their order, and the number of the layout."""
+        status = job.status()
+        return sorted(shard for each in status["processes"] for shard in each["shards"]), status["layout"]
+
+    def wait_for_layout(self, job, number):
+        end = time.monotonic() + 2 * topology.PATIENCE
+        while job.status()["layout"] < number:
+            self.assertLess(time.monotonic(), end, job.log("master"))
+            self.assertIsNone(job.processes["master"].poll(), job.log("master"))
+            time.sleep(0.1)
+
+    def topics(self, job):
+        listed = self.broker.tool("kafka-topics", "--list")
+        return {name for name in listed.split() if name.startswith(job.name + ".")}
+
+    def test_changes_no_byte_and_no_process(self):
+        job = self.job(["--shards", "2", "--rate", "400"], rows=9000).start()
+        job.wait_for_rows(300)
+        before = job.running()
+        self.reshard(job, 5)
+        self.assertEqual(self.shards(job), ([0, 1, 2, 3, 4], 1))
+        self.assertIn("the job has 5 shards from now on", job.log("master"))
+        trained = job.watched()[1]["rows_trained"]
+        job.wait_for_rows(trained + 300)
+        self.reshard(job, 5)  # it has so many
+        self.assertEqual(self.shards(job)[1], 1)
+        self.reshard(job, 1)
+        self.assertEqual(self.shards(job), ([0], 2))
+        job.wait_for_rows(job.watched()[1]["rows_trained"] + 300)
+        self.assertEqual(job.running(), before)
+        self.assert_ended_well(job)
+        self.assertEqual(job.summary()["rows_trained"], 9000)
+        self.refused(job, "reshard", "--shards", "2")  # it has ended
+
+    def test_changes_no_byte_whoever_is_killed(self):
+        job = self.job(["--shards", "2", "--rate", "500"], rows=20_000).start()
+        draw = random.Random(1)
+        job.wait_for_rows(300)
+        for number, shards in enumerate((5, 1, 3), 1):
+            # Written to `control`, whether a master is there or not.
+            asking = subprocess.Popen(
+                [MASTER, "reshard", "--brokers", self.broker.address, "--job", job.name, "--shards",
+                 str(shards)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+            self.addCleanup(asking.wait)
+            self.addCleanup(asking.kill)
+            for _ in range(6):
+                time.sleep(draw.uniform(0, 0.7))
+                names = ["master", "server-0", "server-1", "worker-0", "worker-1"]
+                for victim in draw.sample(names, draw.randint(1, 3)):
+                    if victim == "master":
+                        job.kill("master")
+                        job.start("master")
+                    elif victim in (running := job.running()) and running[victim][1]:
+                        job.kill_pid(running[victim][1])
+            if asking.wait() != 0 and job.status()["next_shards"] == 0 and self.shards(job)[1] < number:
+                self.reshard(job, shards)  # it was killed before it had said it, or gave up waiting
+            self.wait_for_layout(job, number)
+            self.assertEqual(self.shards(job)[0], list(range(shards)))
+            job.wait_for_rows(job.watched()[1]["rows_trained"] + 100)
+        self.assertEqual(self.shards(job)[1], 3)  # each change was carried out once
+        self.assert_ended_well(job)
+        self.assertEqual(job.summary()["rows_trained"], 20_000)
+
+    def test_counts_each_row_once_where_the_job_is_not_sequential(self):
+        for consistency in ("eventual", "bounded:2"):
+            with self.subTest(consistency):
+                job = self.job(["--shards", "1", "--rate", "500"], rows=6000,
+                               name="reshard-" + consistency.split(":", maxsplit=1)[0],
+                               training=["--consistency", consistency, "--batch-rows", "16"])  # fmt: skip
+                job.start().wait_for_rows(300)
+                self.reshard(job, 3)
+                job.wait_for_rows(job.watched()[1]["rows_trained"] + 300)
+                self.reshard(job, 2)
+                self.assertEqual(job.wait("master"), 0, job.log("master"))
+                self.assertEqual(job.summary()["rows_trained"], 6000)
+
+    def test_counts_each_leased_row_once(self):
+        job = self.job(["--shards", "2", "--rate", "500", "--sharding", "dynamic"], rows=6000).start()
+        job.wait_for_rows(300)
+        self.reshard(job, 3)
+        job.wait_for_rows(job.watched()[1]["rows_trained"] + 300)
+        job.ask("resize", "--workers", "6")
+        self.reshard(job, 1)
+        self.assertEqual(job.wait("master"), 0, job.log("master"))
+        self.assertEqual(job.summary()["rows_trained"], 6000)
+
+    def test_goes_with_replicas_and_leaves_no_topic_behind(self):
+        job = self.job(["--shards", "2", "--replicas", "1", "--replica-listen", "127.0.0.1:0",
+                        "--rate", "300"], rows=8000).start()  # fmt: skip
+        job.wait_for_rows(300)
+        self.reshard(job, 4)
+        end = time.monotonic() + topology.PATIENCE
+        while f"{job.name}.parameters" in self.topics(job):
+            self.assertLess(time.monotonic(), end, job.log("master"))
+        self.assertFalse((job.run_dir / "server-0" / f"{job.name}-shard-0").exists())
+        # Who is killed comes back to the new shards.
+        job.kill_pid(job.running()["server-1"][1])
+        job.wait_for_rows(job.watched()[1]["rows_trained"] + 300)
+        self.assert_ended_well(job)
+        self.assertEqual(job.summary()["rows_trained"], 8000)
+
+    def test_is_refused_with_a_sentence(self):
+        job = self.job(["--shards", "2", "--rate", "20"], rows=4000).start()
+        self.assertIn("--shards", self.refused(job, "reshard", code=2))
+        self.assertIn("1 to 1000", self.refused(job, "reshard", "--shards", "0", code=2))
+        job.wait_for_rows(50)
+        self.assertIn("1 to 1000", self.refused(job, "reshard", "--shards", "1001", code=2))
+        nobody = self.job(["--server-processes", "0", "--worker-command", "sleep 1000",
+                           "--worker-processes", "1"], training=[], name="reshards-nobody")  # fmt: skip
+        self.assertIn("no MasterApp has run", self.refused(nobody, "reshard", "--shards", "2"))
+        nobody.start()
+        nobody.wait_for_phases(["running"])
+        self.assertIn("has no server processes", self.refused(nobody, "reshard", "--shards", "2"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

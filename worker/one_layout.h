@@ -1,0 +1,22 @@
+// The run loop of WorkerApp, as long as the job has the same number of shards: one thread that
+// hosts the logical workers that it is given. Others help where several have something to compute.
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "base/status.h"
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+#include "topics/planned_hosts.h"
+
+namespace millrace {
+
+// As RunWorker, until the job goes over to the next layout of shards, when it returns true; false:
+// the job has ended. `config` and `training` are of the present layout (FollowLayout).
+StatusOr<bool> RunWorkerOfLayout(const JobConfig& config, const JobFeatures& features,
+                                 const JobTraining& training,
+                                 const std::optional<Incarnation>& self,
+                                 const std::atomic<bool>& stop);
+
+}  // namespace millrace
