@@ -156,6 +156,15 @@ Status AddCommands(const MasterFlags& flags, JobProcessesOptions& options) {
                             WordsOf(flags.worker_command, "--worker-command", flags));
   MILLRACE_ASSIGN_OR_RETURN(options.end_command,
                             WordsOf(flags.end_command, "--end-command", flags));
+  if (flags.server_program.empty()) return absl::OkStatus();
+  if (options.server_processes == 0) {
+    return absl::InvalidArgumentError(
+        "--server-program has no effect where MasterApp starts no servers: leave it out");
+  }
+  options.server_program = flags.server_program;
+  if (flags.launcher == kKubernetesLauncher) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(options.server_program,
+                            FoundInPath(flags.server_program, "--server-program"));
   return absl::OkStatus();
 }
 

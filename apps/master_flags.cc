@@ -47,6 +47,11 @@ void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
       ->check(CLI::Range(0, 1'000'000))
       ->type_name("UINT")
       ->group(kGroup);
+  app.add_option("--server-program", flags.server_program,
+                 "A server program with handlers of your own to run instead of ServerApp\n"
+                 "(docs/parameter-manager.md)")
+      ->type_name("FILE")
+      ->group(kGroup);
   app.add_option("--worker-command", flags.worker_command,
                  "A program and its arguments to run instead of WorkerApp. In them {rank} is the "
                  "number of\n"

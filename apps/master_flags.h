@@ -27,6 +27,7 @@ struct MasterFlags {
   uint32_t slots = 0;
   uint32_t relaunches = 3;
   std::optional<uint32_t> server_relaunches;
+  std::string server_program;
   std::string worker_command;
   std::string end_command;
   std::string worker_evaluation_log;

@@ -29,13 +29,13 @@ ProcessGroup& AddGroup(JobProgram program, uint32_t count, uint32_t priority, Pr
   return group;
 }
 
-// DIR/PROGRAM --config FILE
-void SetProgram(const JobProcessesOptions& options, const char* program, const std::string& file,
-                ProcessGroup& group) {
-  for (const std::string& word :
-       {absl::StrCat(options.program_dir, "/", program), std::string("--config"), file}) {
-    group.add_command(word);
-  }
+std::string PathOf(const JobProcessesOptions& options, const char* program) {
+  return absl::StrCat(options.program_dir, "/", program);
+}
+
+// PROGRAM --config FILE
+void SetProgram(const std::string& program, const std::string& file, ProcessGroup& group) {
+  for (const std::string& word : {program, std::string("--config"), file}) group.add_command(word);
 }
 
 // ServerApp and WorkerApp have it.
@@ -57,7 +57,8 @@ void AddServers(const JobProcessesOptions& options, ProcessPlan& plan) {
   if (options.most_server_relaunches) {
     group.set_most_failures(*options.most_server_relaunches + 1);
   }
-  SetProgram(options, "ServerApp", options.server_file, group);
+  SetProgram(options.server_program.empty() ? PathOf(options, "ServerApp") : options.server_program,
+             options.server_file, group);
   group.add_command("--data-dir");
   group.add_command(absl::StrCat(options.run_dir, "/server-", kRankPlaceholder));
   AddStay(options, group);
@@ -69,7 +70,7 @@ void AddProducer(const JobProcessesOptions& options, ProcessPlan& plan) {
   ProcessGroup& group = AddGroup(JobProgram::kProducer, 1, kProducerPriority, plan);
   group.set_least(1);
   group.set_most_failures(options.most_relaunches + 1);
-  SetProgram(options, "CsvProducer", options.producer_file, group);
+  SetProgram(PathOf(options, "CsvProducer"), options.producer_file, group);
 }
 
 void AddWorkers(const JobProcessesOptions& options, ProcessPlan& plan) {
@@ -81,7 +82,7 @@ void AddWorkers(const JobProcessesOptions& options, ProcessPlan& plan) {
     for (const std::string& word : options.worker_command) group.add_command(word);
     return;
   }
-  SetProgram(options, "WorkerApp", options.worker_file, group);
+  SetProgram(PathOf(options, "WorkerApp"), options.worker_file, group);
   if (!options.all_reduce) {
     group.set_logical_workers(options.workers);
     AddProcess(group);

@@ -31,6 +31,7 @@ struct JobProcessesOptions {
   // WorkerApps have the weights and sum their updates: a world says who hosts which logical worker.
   bool all_reduce = false;
   bool stay = false;                          // servers and workers go on when the job has ended
+  std::string server_program{};               // instead of ServerApp, a path; empty: ServerApp
   std::vector<std::string> worker_command{};  // instead of WorkerApp; empty: WorkerApp
   std::vector<std::string> end_command{};     // runs when all others have ended; empty: nothing
   std::string worker_evaluation_log{};  // "{rank}" in it stands for the process's; empty: none

@@ -207,8 +207,6 @@ Status MasterProcessor::Apply(const ControlRecord& record) {
       return table_.MoveShard(record.move());
     case ControlRecord::kStop:
       return table_.Stop();
-    case ControlRecord::kReshard:
-    case ControlRecord::kLayout:
     case ControlRecord::WHAT_NOT_SET:
       break;
   }

@@ -94,8 +94,6 @@ Status CheckControl(const ControlRecord& record) {
       return CheckNodeCommand(record.node());
     case ControlRecord::kLease:
       return CheckLeaseCommand(record.lease());
-    case ControlRecord::kReshard:
-    case ControlRecord::kLayout:
     case ControlRecord::WHAT_NOT_SET:
       break;
   }

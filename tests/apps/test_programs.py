@@ -157,6 +157,10 @@ class Programs(unittest.TestCase):
         self.assert_one_line(self.master("--worker-command", "no-such-program x"), 1,
                              "--worker-command: there is no program no-such-program in PATH")
         self.assert_one_line(self.master("--worker-command", "echo 'x"), 2, "a ' is not closed")
+        self.assert_one_line(self.master("--server-program", "no-such-program"), 1,
+                             "--server-program: there is no program no-such-program in PATH")
+        self.assert_one_line(self.master("--server-processes", "0", "--server-program", "x"), 2,
+                             "--server-program has no effect")
         self.assert_one_line(self.master("--shards", "2", "--slots", "2"), 2, "so many processes are needed")
         self.assert_one_line(self.master("--data-dir", "x"), 2, "it is a flag of ServerApp")
         self.assert_one_line(self.master("--master-address", "here"), 2, "--master-address here: a HOST:PORT")

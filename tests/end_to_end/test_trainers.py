@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -172,6 +173,21 @@ class ServersOfOnesOwn(OnABroker):
         rest.wait_all()
         whole.wait_all()
         self.assertEqual(rest.weights.read_bytes(), whole.weights.read_bytes())
+
+    def test_run_under_a_master(self):
+        calm = self.serve_own(self.job("own-by-hand")).start()
+        calm.wait_all()
+        weights = self.path / "own-mastered.npy"
+        trainer = shlex.join(map(str, [DIGITS_TRAINER, self.broker.address, "own-mastered", 2, "{rank}", STEPS,
+                                       self.path / "digits.csv", "mine.clipped"]))  # fmt: skip
+        done = subprocess.run(
+            [topology.PROGRAMS / "MasterApp", "--brokers", self.broker.address, "--job", "own-mastered", "--model",
+             "external", "--workers", "2", "--shards", "2", "--optimizer", "momentum", "--learning-rate", "0.05",
+             "--server-program", OWN_SERVER, "--worker-command", trainer, "--weights-file", weights, "--run-dir",
+             self.path / "own-mastered"],
+            check=False, capture_output=True, text=True, timeout=topology.PATIENCE)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(weights.read_bytes(), calm.weights.read_bytes())
 
     def test_that_have_not_the_handler_say_which_they_have_and_the_trainers_know(self):
         job = self.serve_own(self.job("own-other"), topology.PROGRAMS / "ServerApp")

@@ -54,6 +54,15 @@ TEST(JobProcessesTest, EachShardHasAServerWithAFolderOfItsOwn) {
                   "--data-dir", "/run/flights/server-1", "--process", "server-1:{incarnation}"));
 }
 
+TEST(JobProcessesTest, AServerProgramOfOnesOwnGetsWhatServerAppWould) {
+  JobProcessesOptions options = Options();
+  options.server_program = "/home/me/own_server";
+  EXPECT_THAT(
+      CommandOf(PlanOf(options).groups(0), 1),
+      ElementsAre("/home/me/own_server", "--config", "/run/flights/config/server-1.textproto",
+                  "--data-dir", "/run/flights/server-1", "--process", "server-1:{incarnation}"));
+}
+
 TEST(JobProcessesTest, OneServerHasAllShards) {
   JobProcessesOptions options = Options();
   options.server_processes = 1;
