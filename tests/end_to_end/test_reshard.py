@@ -137,7 +137,7 @@ class Resharding(OnABroker):
                            "--worker-processes", "1"], training=[], name="reshards-nobody")  # fmt: skip
         self.assertIn("no MasterApp has run", self.refused(nobody, "reshard", "--shards", "2"))
         nobody.start()
-        nobody.wait_for_phases(["running"])
+        nobody.wait_for_log("master", "worker-0 runs")
         self.assertIn("has no server processes", self.refused(nobody, "reshard", "--shards", "2"))
 
 

@@ -94,7 +94,9 @@ void Referee::ComeToCut(State& state) {
       });
   if (all_have_come) {
     state.snapshot_open = false;
-    cuts_[end() + 1] = state;
+    // The last cut may be there, too: what is behind it is in no snapshot.
+    State& cut = cuts_[end() + 1] = state;
+    ComeToLastCut(cut);
     LeaveCut(state);
   }
   ComeToLastCut(state);
