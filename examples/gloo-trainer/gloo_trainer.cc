@@ -5,17 +5,9 @@
 // the gradient of a batch of its own; which process hosts it is of no importance. All processes add
 // all gradients in the order of the workers and have the same weights afterwards, to the byte,
 // whoever dies, joins or is started again meanwhile.
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
-#include <grpcpp/create_channel.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <mutex>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,147 +17,18 @@
 #include "collective/ordered_all_reduce.h"
 #include "collective/state_sync.h"
 #include "collective/world.h"
-#include "messages/nodes.grpc.pb.h"
+#include "examples/gloo-trainer/node.h"
 
 namespace millrace {
 namespace {
 
-constexpr char kRole[] = "trainer";
-constexpr char kBarrier[] = "world";
-constexpr std::chrono::milliseconds kSignEvery(500);
-constexpr std::chrono::seconds kCallAgainAfter(10);
-constexpr std::chrono::milliseconds kPause(100);  // before a call is made again
-
 struct Options {
-  std::string master = "127.0.0.1:50001";
-  std::string host = "127.0.0.1";
+  NodeOptions node;
   std::string weights_file;
-  uint32_t least = 1;
   uint32_t workers = 8;
   uint64_t rounds = 200;
   uint64_t batch_rows = 64;
   uint64_t pause_ms = 0;
-};
-
-// ---- the process as a node of the job (docs/nodes.md) ----
-
-class Node {
- public:
-  explicit Node(const Options& options) : options_(options) {
-    std::random_device random;
-    instance_ = std::to_string(uint64_t{random()} << 32 | random());
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-    stub_ = nodes::Nodes::NewStub(
-        grpc::CreateCustomChannel(options.master, grpc::InsecureChannelCredentials(), arguments));
-  }
-  ~Node() {
-    ends_ = true;
-    if (signs_.joinable()) signs_.join();
-  }
-
-  const std::string& instance() const { return instance_; }
-
-  Status Join() {
-    nodes::JoinRequest request;
-    request.set_role(kRole);
-    request.set_instance(instance_);
-    request.set_address(options_.host);
-    nodes::JoinResponse response;
-    MILLRACE_RETURN_IF_ERROR(Call(&nodes::Nodes::Stub::Join, request, response));
-    is_first_ = response.replaced().empty();
-    signs_ = std::thread([this] {
-      for (; !ends_; std::this_thread::sleep_for(kSignEvery)) SignAndLookForNewcomers();
-    });
-    return absl::OkStatus();
-  }
-
-  Status Leave() {
-    nodes::LeaveRequest request;
-    request.set_instance(instance_);
-    nodes::LeaveResponse response;
-    return Call(&nodes::Nodes::Stub::Leave, request, response);
-  }
-
-  // All who are released from a barrier together form a world.
-  StatusOr<Gathered> Gather(const std::string& value) {
-    nodes::BarrierRequest request;
-    request.set_instance(instance_);
-    request.set_name(kBarrier);
-    request.set_role(kRole);
-    request.set_passing(++passed_);
-    request.set_value(value);
-    // Not of a replacement: those that it helps to end may be few.
-    if (passed_ == 1 && is_first_) {
-      request.add_least()->set_role(kRole);
-      request.mutable_least(0)->set_nodes(options_.least);
-    }
-    nodes::BarrierResponse response;
-    MILLRACE_RETURN_IF_ERROR(Call(&nodes::Nodes::Stub::Barrier, request, response));
-    Gathered gathered;
-    gathered.release = response.release();
-    for (const nodes::PassedNode& node : response.passed()) {
-      gathered.members.push_back({node.instance(), node.value()});
-    }
-    const std::lock_guard lock(mutex_);
-    members_ = gathered.members;
-    newcomers_ = false;
-    return gathered;
-  }
-
-  // Whether another one has joined since, who waits for the next world.
-  bool HasNewcomers() const { return newcomers_; }
-
- private:
-  // Until it is answered: by this master or by the next.
-  template <typename Request, typename Response>
-  Status Call(grpc::Status (nodes::Nodes::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                         Response*),
-              const Request& request, Response& response) {
-    while (true) {
-      grpc::ClientContext context;
-      context.set_wait_for_ready(true);
-      context.set_deadline(std::chrono::system_clock::now() + kCallAgainAfter);
-      const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
-      if (status.ok()) return absl::OkStatus();
-      const bool is_away = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-                           status.error_code() == grpc::StatusCode::CANCELLED ||  // it ends
-                           status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-      if (!is_away || ends_) {
-        return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
-      }
-      std::this_thread::sleep_for(kPause);
-    }
-  }
-
-  void SignAndLookForNewcomers() {
-    nodes::SignRequest sign;
-    sign.set_instance(instance_);
-    nodes::SignResponse signed_response;
-    nodes::ListResponse list;
-    // (If this node is dead the next barrier says so.)
-    if (!Call(&nodes::Nodes::Stub::Sign, sign, signed_response).ok()) return;
-    if (!Call(&nodes::Nodes::Stub::List, nodes::ListRequest(), list).ok()) return;
-    const std::lock_guard lock(mutex_);
-    for (const nodes::Node& node : list.nodes()) {
-      if (node.role() != kRole || node.phase() != nodes::Node::LIVE) continue;
-      const auto is_it = [&](const Gathered::Member& member) {
-        return member.instance == node.instance();
-      };
-      if (std::ranges::none_of(members_, is_it)) newcomers_ = true;
-    }
-  }
-
-  const Options options_;
-  std::string instance_;
-  std::unique_ptr<nodes::Nodes::Stub> stub_;
-  uint64_t passed_ = 0;
-  bool is_first_ = true;  // of its rank
-  std::mutex mutex_;
-  std::vector<Gathered::Member> members_;  // of the newest world; guarded by mutex_
-  std::atomic<bool> newcomers_ = false;
-  std::atomic<bool> ends_ = false;
-  std::thread signs_;
 };
 
 // ---- the model ----
@@ -206,7 +69,7 @@ class Trainer {
   Status Run() {
     while (!is_done_) {
       MeshOptions mesh;
-      mesh.host = options_.host;
+      mesh.host = options_.node.host;
       StatusOr<World> world = World::Join(
           mesh, node_.instance(), [this](const std::string& value) { return node_.Gather(value); });
       const Status status = world.ok() ? TrainIn(*world) : world.status();
@@ -269,7 +132,7 @@ class Trainer {
 };
 
 Status Run(const Options& options) {
-  Node node(options);
+  Node node(options.node);
   Trainer trainer(options, node);
   trainer.Say("instance " + node.instance());
   MILLRACE_RETURN_IF_ERROR(node.Join());
@@ -289,10 +152,10 @@ Status Run(const Options& options) {
 int main(int argc, char** argv) {
   millrace::Options options;
   CLI::App app("Trains a linear model in several processes by all-reduce (docs/all-reduce.md).");
-  app.add_option("--master", options.master, "HOST:PORT of MasterApp (its --master-address)");
-  app.add_option("--host", options.host,
+  app.add_option("--master", options.node.master, "HOST:PORT of MasterApp (its --master-address)");
+  app.add_option("--host", options.node.host,
                  "an address of this machine that the other processes reach");
-  app.add_option("--least", options.least, "wait at the start until so many processes live");
+  app.add_option("--least", options.node.least, "wait at the start until so many processes live");
   app.add_option("--workers", options.workers,
                  "logical workers of the job, the same in all processes; the weights depend on it");
   app.add_option("--rounds", options.rounds, "rounds to train, the same in all processes");

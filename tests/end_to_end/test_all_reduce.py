@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import test_master  # noqa: E402
 import topology  # noqa: E402
 
+TASK_TRAINER = topology.PROGRAMS.parent / "examples" / "gloo-trainer" / "gloo_task_trainer"
 TRAINER = topology.PROGRAMS.parent / "examples" / "gloo-trainer" / "gloo_trainer"
 PATIENCE = 120
 ROUNDS = 1500  # with pauses a minute: long enough for all that happens meanwhile
@@ -73,6 +75,79 @@ class AllReduce(test_master.OnABroker):
         self.assertEqual({self.weights(job, name) for name in (0, 1, 2, "joins")}, {expected})
         restarts = {each["name"]: each["restarts"] for each in job.status()["processes"]}
         self.assertEqual(restarts, {"worker-0": 0, "worker-1": 1, "worker-2": 0})
+
+
+class Tasks(test_master.OnABroker):
+    """Processes of examples/gloo-trainer that find each other, and get their rows as tasks."""
+
+    RECORDS = 16_000
+    TASK = 64
+
+    def trainers(self, name, pause_ms, **options):
+        address = f"127.0.0.1:{topology.free_port()}"
+        job = self.job(name=name, training=[], **options)
+        command = (f"{TASK_TRAINER} --master {address} --least 3 --rank {{rank}} --records {self.RECORDS} "
+                   f"--pause-ms {pause_ms} --state-file {job.folder}/state-{{rank}}")  # fmt: skip
+        job.commands["master"] += ["--server-processes", "0", "--worker-processes", "3", "--master-address", address,
+                                   "--node-timeout", "5", "--worker-command", command]  # fmt: skip
+        return job.start()
+
+    def rounds(self, job, name):
+        """Of each world of the process how many members it had, and after which round it began."""
+        log = job.run_dir / "logs" / f"{name}.log"
+        text = log.read_text() if log.exists() else ""
+        worlds = re.findall(r"world \d+: member \d of (\d), from round (\d+)", text)
+        return [(int(members), int(first)) for members, first in worlds]
+
+    def wait_for_world(self, job, name, size, after=0):
+        end = time.monotonic() + PATIENCE
+        while not any(members == size for members, _ in self.rounds(job, name)[after:]):
+            self.assertLess(time.monotonic(), end, (self.rounds(job, name), job.log("master")))
+            time.sleep(0.05)
+
+    def times(self, job, ranks=(0, 1, 2)):
+        """How often each row was trained: as all say, and as the sum says."""
+        states = [(job.folder / f"state-{rank}").read_bytes() for rank in ranks]
+        self.assertEqual(len(set(states)), 1, "all have the same state, to the byte")
+        state = struct.unpack(f"{len(states[0]) // 4}f", states[0])
+        times = state[22:]
+        self.assertEqual(len(times), self.RECORDS)
+        self.assertEqual(state[20], sum(count * (row % 97) for row, count in enumerate(times)))
+        for weight, place in zip(state[:20], range(20), strict=True):
+            self.assertLess(abs(weight - place), 1, "it has learnt")
+        return times
+
+    def test_are_trained_once_each(self):
+        job = self.trainers("calm-tasks", pause_ms=0)
+        self.assertEqual(job.wait("master", timeout=PATIENCE), 0, job.log("master"))
+        self.assertEqual(set(self.times(job)), {1})
+
+    def test_of_members_that_are_killed_go_to_those_who_train_on(self):
+        job = self.trainers("killed-tasks", pause_ms=60)
+        self.wait_for_world(job, "worker-0", 3)
+        kills = 0
+        for victim in "worker-1", "worker-2", "worker-1":
+            time.sleep(1)  # in the middle of its rounds
+            worlds = len(self.rounds(job, "worker-0"))
+            self.assertIn(victim, job.running(), "too late to be of any use")
+            job.kill_pid(job.running()[victim][1])
+            kills += 1
+            if kills == 2:
+                job.kill("master")
+                job.start("master")
+            self.wait_for_world(job, "worker-0", 3, after=worlds)  # with its replacement
+        self.assertEqual(job.wait("master", timeout=PATIENCE), 0, job.log("master"))
+        times = self.times(job)
+        self.assertGreaterEqual(min(times), 1, "every row is trained")
+        again = sum(times) - self.RECORDS
+        self.assertLessEqual(again, kills * self.TASK, "more than what the dead had is trained again")
+        worlds = self.rounds(job, "worker-0")
+        self.assertEqual(worlds, sorted(worlds, key=lambda world: world[1]), "no round is lost")
+        sets = job.status()["task_sets"]
+        self.assertEqual([(each["done"], each["dealt_out"], each["given_up"]) for each in sets],
+                         [(self.RECORDS // self.TASK, 0, 0)])  # fmt: skip
+        restarts = {each["name"]: each["restarts"] for each in job.status()["processes"]}
+        self.assertEqual(restarts, {"worker-0": 0, "worker-1": 2, "worker-2": 1})
 
 
 class OwnWorkers(test_master.OnABroker):
