@@ -66,6 +66,12 @@ LogRecord AnswerTo(uint32_t group, const TestServer& server) {
   return FromGroup(server.options().group, server.processor().ValuesFor({group, 0}));
 }
 
+bool HasEndedAsSaved(const TestServer& server) {
+  ShardState state;
+  server.processor().SaveState(state);
+  return HasEnded(state);
+}
+
 ServerOutput Leave(TestServer& server, WorkerId worker) {
   return server.Send(Message(Gradient::kLeave, worker, server.processor().clocks().clock(worker)));
 }
@@ -168,20 +174,18 @@ TEST(GroupSync, EndsWhenTheLastDeltaHasBeenAnsweredAndThePrimaryWhenItHasBeenTak
   EXPECT_FALSE(root.processor().ended());
   Leave(root, 0);
   EXPECT_FALSE(root.processor().ended()) << "a group has not ended";
+  EXPECT_FALSE(HasEndedAsSaved(root));
   other.SendNext(1, 4);
   EXPECT_TRUE(Leave(other, 1).delta) << "fewer updates than in an interval, but no other will come";
   EXPECT_FALSE(other.processor().ended());
+  EXPECT_FALSE(HasEndedAsSaved(other));
   root.Send(DeltaOf(other));
   EXPECT_TRUE(root.processor().ended());
   EXPECT_THAT(root.weights(), Each(-3.0f));
   EXPECT_FALSE(other.Send(AnswerTo(1, root)).delta);
   EXPECT_TRUE(other.processor().ended());
   EXPECT_THAT(other.weights(), Each(-3.0f));
-  for (const TestServer* server : {&root, &other}) {
-    ShardState state;
-    server->processor().SaveState(state);
-    EXPECT_TRUE(HasEnded(state));
-  }
+  EXPECT_TRUE(HasEndedAsSaved(root) && HasEndedAsSaved(other));
 }
 
 TEST(GroupSync, AGroupBetweenTwoOthersHandsOnWhatItGetsInBothDirections) {
