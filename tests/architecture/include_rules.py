@@ -73,7 +73,7 @@ DOORS = {
                 "master/node_service.cc", "master/task_server.cc", "members/member_node.cc",
                 "tests/master/", "examples/gloo-trainer/"],
     "messages/answers.": ["rpc/"],
-    "messages/elasticai.": ["master/task_server.cc", "tests/master/"],
+    "messages/elasticai.": ["master/task_server.cc", "tests/master/", "examples/gloo-trainer/"],
     "messages/nodes.": ["client/node_client.cc", "master/node_service.cc", "members/member_node.cc", "tests/master/",
                         "examples/gloo-trainer/"],
     "messages/replica.grpc": ["durability/replicas/", "tests/durability/replicas/"],
