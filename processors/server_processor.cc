@@ -285,11 +285,12 @@ void ServerProcessor::AdvanceTime(int64_t timestamp_ms) {
 
 Status ServerProcessor::HandleLeave(const Gradient& message, ServerOutput& output) {
   const WorkerId worker(message.worker());
-  const std::optional<Clock> min = clocks_.Min();
   NoteMark(worker, message.leave().mark());
   for (const Gradient::Joined& joined : message.leave().joined()) {
     if (joined.worker() != worker) JoinIfTold(WorkerId(joined.worker()), joined.clock(), output);
   }
+  // (Who joins may be behind all others: this shard may be updates ahead of shard 0.)
+  const std::optional<Clock> min = clocks_.Min();
   clocks_.Leave(worker);
   decoder_.Forget(worker);
   CountDeadLetters(message.leave().dead_letters(), output);

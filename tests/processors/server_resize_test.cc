@@ -163,6 +163,20 @@ TEST(ServerResizeTest, AnotherShardHearsOfAWorkerFromItselfOrFromWhoLeaves) {
   }
 }
 
+TEST(ServerResizeTest, WhoLeavesMayTellOfAWorkerThatIsBehindAllOthers) {
+  TestServer other(Growing(ConsistencyPolicy::Bounded(2), 1, 2));
+  for (int round = 0; round < 4; ++round) SendRound(other);
+  Gradient leave = LeaveOf(other, 0);
+  leave.mutable_leave()->add_joined()->set_worker(2);
+  leave.mutable_leave()->mutable_joined(0)->set_clock(1);
+  other.Send(leave);
+  EXPECT_THAT(There(other), ElementsAre(1u, 2u));
+  EXPECT_EQ(other.processor().clocks().clock(WorkerId(2)), 1u);
+  other.Send(Next(other, 2));
+  other.Send(Next(other, 2));
+  EXPECT_TRUE(other.Answer(1).released()) << "the new worker has come within 2 of it";
+}
+
 TEST(ServerResizeTest, AWorkerThatComesAgainIsNotTakenForTheOneThatHasLeft) {
   for (const ConsistencyPolicy& policy : AllPolicies()) {
     TestServer server(Growing(policy));
