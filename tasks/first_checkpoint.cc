@@ -162,11 +162,9 @@ ShardState FirstCheckpoint::StartState() const {
       *state.add_parameters() = std::move(progress);
     }
   }
-  // A new job's first periodic snapshot is as far away as any other's.
-  if (options_.shard != 0) state.clear_snapshot_steps();
-  if (options_.shard == 0 && start_ != SnapshotStart::kSameJob) {
-    state.set_snapshot_steps(state.steps());
-  }
+  // The next periodic snapshot is a whole period away; shard 0 begins it.
+  state.clear_snapshot_steps();
+  if (options_.shard == 0) state.set_snapshot_steps(state.steps());
   state.set_seen_ms(seen_ms_);
   state.set_step_ms(step_ms_);
   state.set_shrinkage(shrinkage_);
