@@ -112,8 +112,14 @@ class OpenStream final : public grpc::ServerBidiReactor<AnswerSubscription, Answ
       }
       workers.insert(WorkerId(worker));
     }
-    streams_.routes.Subscribe(id_, workers);
+    AnswerAgain(streams_.routes.Subscribe(id_, workers));
     return grpc::Status::OK;
+  }
+
+  void AnswerAgain(const std::vector<WorkerId>& lost) {
+    if (lost.empty()) return;
+    streams_.lost.insert(streams_.lost.end(), lost.begin(), lost.end());
+    streams_.wakeup.Notify();
   }
 
   // Once; the call is finished when nothing is being written.
@@ -123,9 +129,7 @@ class OpenStream final : public grpc::ServerBidiReactor<AnswerSubscription, Answ
     end_ = status;
     if (id_ != 0) {
       streams_.open.erase(id_);
-      const std::vector<WorkerId> lost = streams_.routes.Close(id_);
-      streams_.lost.insert(streams_.lost.end(), lost.begin(), lost.end());
-      streams_.wakeup.Notify();
+      AnswerAgain(streams_.routes.Close(id_));
       spdlog::info("the stream of answers to {} has ended: they go through Kafka", peer_);
     }
     if (!is_writing_) return Finish(end_);

@@ -12,12 +12,16 @@ AnswerRoutes::Stream AnswerRoutes::Open() {
   return last_;
 }
 
-void AnswerRoutes::Subscribe(Stream stream, const std::set<WorkerId>& workers) {
-  if (!waiting_.contains(stream)) return;
+std::vector<WorkerId> AnswerRoutes::Subscribe(Stream stream, const std::set<WorkerId>& workers) {
+  std::vector<WorkerId> lost;
+  if (!waiting_.contains(stream)) return lost;
   std::erase_if(stream_of_, [&](const auto& entry) {
-    return entry.second == stream && !workers.contains(entry.first);
+    const bool is_lost = (entry.second == stream) != workers.contains(entry.first);
+    if (is_lost) lost.push_back(entry.first);
+    return is_lost;
   });
   for (const WorkerId worker : workers) stream_of_[worker] = stream;
+  return lost;
 }
 
 std::vector<WorkerId> AnswerRoutes::Close(Stream stream) {

@@ -14,8 +14,8 @@ namespace millrace {
 
 // A worker's answers go to the stream that has subscribed to it last, and to the log when there is
 // none, or when it has not taken what it was sent: a slow process costs no memory. What a stream
-// was sent may be lost when it ends, so its workers are answered again. Who follows the job reads
-// the log. Not thread-safe.
+// was sent may be lost when it ends, or may have come to a process that has the worker no more. So
+// who loses its stream is answered again. Who follows the job reads the log. Not thread-safe.
 class AnswerRoutes {
  public:
   using Stream = uint64_t;
@@ -24,8 +24,9 @@ class AnswerRoutes {
   explicit AnswerRoutes(size_t most_waiting_bytes) : most_waiting_bytes_(most_waiting_bytes) {}
 
   Stream Open();
-  // The stream has these workers from now on, and no others.
-  void Subscribe(Stream stream, const std::set<WorkerId>& workers);
+  // The stream has these workers from now on, and no others. The workers that it, or another
+  // stream, has no more: they are to be answered again.
+  std::vector<WorkerId> Subscribe(Stream stream, const std::set<WorkerId>& workers);
   // The stream has ended. The workers whose answers it would have got: they are to be answered
   // again.
   std::vector<WorkerId> Close(Stream stream);

@@ -36,7 +36,7 @@ bool AnswerPipes::Send(Host server, const OutgoingRecord& record) {
 }
 
 std::vector<WorkerId> AnswerPipes::TakeLost(Host server, Random& random) {
-  std::vector<WorkerId> lost;
+  std::vector<WorkerId> lost = std::exchange(servers_.at(server).lost, {});
   for (Pipe& pipe : pipes_) {
     if (pipe.server != server || !pipe.is_broken || pipe.is_noticed || random.Chance(0.9)) continue;
     pipe.is_noticed = true;
@@ -67,14 +67,20 @@ bool AnswerPipes::Open(Host process, const std::set<WorkerId>& workers, Random& 
   const Host server = wanted[random.Below(wanted.size())];
   AnswerRoutes& routes = servers_.at(server).routes;
   pipes_.push_back({server, process, routes.Open()});
-  routes.Subscribe(pipes_.back().stream, workers);
+  Subscribe(pipes_.back(), workers);
   return true;
+}
+
+void AnswerPipes::Subscribe(const Pipe& pipe, const std::set<WorkerId>& workers) {
+  Server& server = servers_.at(pipe.server);
+  const std::vector<WorkerId> lost = server.routes.Subscribe(pipe.stream, workers);
+  server.lost.insert(server.lost.end(), lost.begin(), lost.end());
 }
 
 void AnswerPipes::Subscribe(Host process, const std::set<WorkerId>& workers) {
   for (const Pipe& pipe : pipes_) {
     if (pipe.process != process || pipe.is_broken) continue;
-    servers_.at(pipe.server).routes.Subscribe(pipe.stream, workers);
+    Subscribe(pipe, workers);
   }
 }
 

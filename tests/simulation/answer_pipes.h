@@ -28,7 +28,7 @@ class AnswerPipes {
   void EndServer(Host server, Random& random);
   // Gives a record to the pipes that get it. Returns whether it goes to the log.
   bool Send(Host server, const OutgoingRecord& record);
-  // Workers whose pipes are noticed to have broken.
+  // Workers whose pipes are noticed to have broken, or to be others now.
   std::vector<WorkerId> TakeLost(Host server, Random& random);
   // A break that the server has not noticed.
   bool IsBroken(Host server) const;
@@ -47,6 +47,7 @@ class AnswerPipes {
  private:
   struct Server {
     AnswerRoutes routes{kMostWaitingBytes};
+    std::vector<WorkerId> lost{};  // by subscriptions
   };
   struct Pipe {
     Host server = 0;
@@ -59,6 +60,7 @@ class AnswerPipes {
   static constexpr size_t kMostWaitingBytes = 3000;  // a slow process is not rare
 
   static void Break(Pipe& pipe, Random& random);
+  void Subscribe(const Pipe& pipe, const std::set<WorkerId>& workers);
 
   std::map<Host, Server> servers_;
   std::vector<Pipe> pipes_;

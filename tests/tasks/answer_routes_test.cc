@@ -86,6 +86,18 @@ TEST_F(AnswerRoutesTest, TheLastStreamThatSubscribesToAWorkerHasIt) {
   EXPECT_THAT(routes_.Close(first), ElementsAre(WorkerId(1)));
 }
 
+// The first stream's process may have the worker no more, and have got what the other waits for.
+TEST_F(AnswerRoutesTest, AWorkerThatAStreamLosesIsToBeAnsweredAgain) {
+  const auto first = Subscribed({1, 2});
+  const auto second = routes_.Open();
+  EXPECT_THAT(routes_.Subscribe(second, {2, 3}), ElementsAre(WorkerId(2)));
+  EXPECT_THAT(routes_.Subscribe(second, {2, 3}), IsEmpty());
+  EXPECT_THAT(routes_.Subscribe(second, {2}), ElementsAre(WorkerId(3)));
+  EXPECT_THAT(routes_.Subscribe(first, {}), ElementsAre(WorkerId(1)));
+  routes_.Close(second);
+  EXPECT_THAT(routes_.Subscribe(second, {1}), IsEmpty()) << "it has ended";
+}
+
 TEST_F(AnswerRoutesTest, AStreamThatEndsLeavesItsWorkersToBeAnsweredAgainThroughTheLog) {
   const auto stream = Subscribed({3, 1});
   EXPECT_THAT(routes_.Close(stream), ElementsAre(WorkerId(1), WorkerId(3)));
