@@ -190,7 +190,7 @@ class Programs(unittest.TestCase):
                 (servers.replace("threads: 2", "threads: 1 neighbor: 1 sync_interval: 5")
                  + 'server { id: 1 ip: "a" port: 1 }\nserver_group { id: 1 neighbor: 1 }\n'
                  + "worker { global_id: 1 local_id: 0 group_id: 1 }", [],
-                 ["Worker-Replicated-Server", "cannot do that yet"]),
+                 ["Worker-Replicated-Server", "number the servers group by group"]),
                 ("worker { global_id: 0 local_id: 0 }\nworker { global_id: 1 local_id: 1 threads: 2 }", [],
                  ["deals logical workers out evenly"]),
                 ("worker { global_id: 0 local_id: 0 }", [], ["give --master-address"]),
