@@ -400,7 +400,7 @@ void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const Ordered
   world_.faults = faults;
   world_.Count("part of a snapshot");
   const std::string wrong = snapshots_.Add(id, shard, std::move(part));
-  if (!wrong.empty() && snapshots_.is_of_other_clocks() && world_.cut_here.contains(id)) {
+  if (!wrong.empty() && snapshots_.is_of_other_clocks() && world_.MayBeCutHere(id)) {
     return world_.Count("snapshot whose shards are told to cut at different clocks");
   }
   if (!wrong.empty() && world_.forged) world_.Count("snapshot spoilt by a stranger");
@@ -409,7 +409,7 @@ void Inspector::OnSnapshotPart(uint64_t id, const ShardTask& task, const Ordered
   stored_[id].parts[shard] = Stored(task, store, *cut);
   if (!snapshots_.whole(id)) return;
   world_.Count("whole snapshot");
-  if (world_.cut_here.contains(id)) world_.Count("whole snapshot of shards cut where they are");
+  if (world_.MayBeCutHere(id)) world_.Count("whole snapshot of shards cut where they are");
   if (!snapshots_.left_alike(id)) world_.Count("snapshot in which shards differ in who has left");
 }
 

@@ -116,6 +116,10 @@ struct World {
   bool forged = false;
   // Snapshots whose shards were told to cut where they are, at one moment or not.
   std::set<uint64_t> cut_here;
+  // Of these and all older ones some shard may not hear where it is to cut. (Ids may be times.)
+  uint64_t cut_here_up_to = 0;
+
+  bool MayBeCutHere(uint64_t id) const { return id < cut_here_up_to || cut_here.contains(id); }
 
   // What a process would be told by its steady clock.
   std::chrono::steady_clock::time_point now{std::chrono::hours(1)};
