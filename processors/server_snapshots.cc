@@ -75,6 +75,7 @@ void ServerProcessor::BeginIfPeriodIsOver() {
   const std::optional<uint64_t> open = open_snapshot();
   if (id > kMostSnapshot || !cut_.Begin(id, clocks_)) return;
   if (open) snapshot_given_up_ = std::max(snapshot_given_up_, *open);  // it has only waited
+  snapshot_waiting_ = 0;  // though its number may be of a fast clock, and higher
   snapshot_steps_ = steps();
 }
 

@@ -74,6 +74,18 @@ TEST(PeriodicSnapshots, WaitForOneThatIsUnderWay) {
   EXPECT_EQ(server.processor().open_snapshot(), 8u) << "as soon as there can be one";
 }
 
+TEST(PeriodicSnapshots, TakeThePlaceOfARequestThatWaits) {
+  TestServer server(Every(5));
+  for (int round = 0; round < 7; ++round) Round(server);  // the first one is cut
+  Gradient request = Message(Gradient::KIND_NOT_SET, 0xffffffff, 0);
+  request.clear_clock();
+  request.mutable_request_snapshot()->set_number(1'000'000);
+  server.Send(request);
+  EXPECT_EQ(server.processor().open_snapshot(), 1'000'000u) << "until all are past the last cut";
+  for (int round = 0; round < 3; ++round) Round(server, 1002);
+  EXPECT_EQ(server.processor().open_snapshot(), 1002u);
+}
+
 // Whoever restores the state begins the next one at the same step.
 TEST(PeriodicSnapshots, AreAPartOfTheState) {
   TestServer server(Every(4));
