@@ -226,7 +226,7 @@ class OwnWorkers(test_master.OnABroker):
         self.assertNotIn("world is over", self.said(job, "worker-0"))
 
     def test_leave_one_out_who_stands_still_and_take_it_back(self):
-        job = self.members("still", 6_000, "--rate", "300").start()
+        job = self.members("still", 12_000, "--rate", "300").start()
         self.wait_until_said(job, "worker-1", r"world \d+: member \d of 2, from update \d+")
         time.sleep(1)
         pid = self.stand_still(job, "worker-1")
