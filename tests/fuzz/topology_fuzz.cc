@@ -25,7 +25,9 @@ void CheckUsable(const Topology& topology) {
   if (!applied.ok()) return;
   JobTraining training;
   training.set_shards(config.shards());
-  for (const ServerGroup& group : *GroupsOf(topology)) *training.add_group() = group;
+  const StatusOr<std::vector<ServerGroup>> groups = GroupsOf(topology);
+  MILLRACE_CHECK(groups.ok());
+  for (const ServerGroup& group : *groups) *training.add_group() = group;
   MILLRACE_CHECK(is_grouped == (training.group_size() > 1));
   MILLRACE_CHECK(CheckGroups(training, config.workers()).ok() || config.shards() > kMostShards);
   const std::string once = config.SerializeAsString();
