@@ -22,7 +22,7 @@
 #include "durability/snapshots/snapshot_request.h"
 #include "job/job_registry.h"
 #include "job/stop_signal.h"
-#include "server/server_loop.h"
+#include "server/one_layout.h"
 #include "stores/rocksdb_byte_map.h"
 #include "tests/kafka/mock_cluster.h"
 #include "topics/frame.h"
@@ -30,7 +30,7 @@
 #include "topics/partitioning.h"
 #include "topics/row_codec.h"
 #include "topics/topics.h"
-#include "worker/worker_loop.h"
+#include "worker/one_layout.h"
 
 namespace millrace {
 namespace {
@@ -144,8 +144,9 @@ class WholeJobTest : public testing::Test {
       const auto registry = JobRegistry::Create(config, stop);
       const StatusOr<uint64_t> generation =
           registry.ok() ? (*registry)->Generation() : registry.status();
-      status = generation.ok() ? RunServer(config, features_, training_, *generation, {}, {}, stop)
-                               : generation.status();
+      status = generation.ok()
+                   ? RunOneLayout(config, features_, training_, *generation, {}, {}, stop).status()
+                   : generation.status();
     });
   }
   std::thread Worker(int number, Status& status, const std::atomic<bool>& stop) {
@@ -154,7 +155,7 @@ class WholeJobTest : public testing::Test {
     config.mutable_worker()->set_evaluation_log(folder_ / ("worker" + std::to_string(number)));
     config.mutable_worker()->set_repeat_interval_s(0.5);
     return std::thread([this, config, &status, &stop] {
-      status = RunWorker(config, features_, training_, std::nullopt, stop);
+      status = RunWorkerOfLayout(config, features_, training_, std::nullopt, stop).status();
     });
   }
 

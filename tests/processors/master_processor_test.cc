@@ -195,7 +195,14 @@ std::string RandomRecord(std::mt19937& random, const MasterProcessor& master) {
 
 TEST(MasterProcessor, IsAfterEachRecordWhatIsRestoredFromThePlan) {
   std::map<int, int> phases;
-  for (uint32_t seed = 0; seed < 30; ++seed) {
+  const auto has_been_in_all = [&phases] {
+    for (int phase = MasterState::ACTIVE; phase <= MasterState::FAILED; ++phase) {
+      if (!phases.contains(phase)) return false;
+    }
+    return true;
+  };
+  // (Some phases are rare: then more is drawn.)
+  for (uint32_t seed = 0; seed < 15 || (seed < 200 && !has_been_in_all()); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     MasterProcessor master(kEpoch);
@@ -212,9 +219,7 @@ TEST(MasterProcessor, IsAfterEachRecordWhatIsRestoredFromThePlan) {
       ++phases[master.phase()];
     }
   }
-  for (int phase = MasterState::ACTIVE; phase <= MasterState::FAILED; ++phase) {
-    EXPECT_GT(phases[phase], 0) << "never in " << phase;
-  }
+  EXPECT_TRUE(has_been_in_all());
 }
 
 TEST(MasterProcessor, GivesTheTasksOfAProcessThatEndedToOthers) {
