@@ -80,9 +80,12 @@ void FuzzOne(ByteSource& bytes) {
     const Result pieces = Decompress(compression, packed, in_bytes, out_bytes);
     MILLRACE_CHECK(AgreeAsFarAsBothGo(whole.text, pieces.text));
     const bool is_whole = whole.text.size() < kMostText && pieces.text.size() < kMostText;
-    MILLRACE_CHECK(!is_whole || whole.is_good == pieces.is_good);
-    MILLRACE_CHECK(!is_whole || !whole.is_good ||
-                   (whole.text == pieces.text && whole.is_complete == pieces.is_complete));
+    if (!is_whole) continue;
+    // (The library of zstd decodes a frame in another way where there is room for all of it, and
+    // may find less wrong with one that is damaged and has no checksum.)
+    MILLRACE_CHECK(compression == Compression::kZstd || whole.is_good == pieces.is_good);
+    if (!whole.is_good || !pieces.is_good) continue;
+    MILLRACE_CHECK(whole.text == pieces.text && whole.is_complete == pieces.is_complete);
   }
 }
 
