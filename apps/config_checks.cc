@@ -412,6 +412,18 @@ Status CheckProducer(const Producer& producer) {
                std::to_string(Dealing::kMostRowsPerTurn));
 }
 
+Status CheckSizes(const JobConfig& config) {
+  const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
+  if (config.workers() < 1 || config.workers() > kMostWorkers) {
+    return wrong(Named("workers") + ": give 1 to " + std::to_string(kMostWorkers));
+  }
+  if (config.shards() < 1 || config.shards() > kMostShards) {
+    return wrong(Named("shards") + ": give 1 to " + std::to_string(kMostShards));
+  }
+  if (!config.has_layout()) return absl::OkStatus();
+  return wrong("layout: each program finds it by itself; leave it out");
+}
+
 }  // namespace
 
 Status CheckJob(const JobFeatures& features, const JobTraining& training) {
@@ -490,15 +502,7 @@ Status ValidateConfig(const JobConfig& config) {
   CsvFile::Options ignored;
   MILLRACE_RETURN_IF_ERROR(ApplyCsvFormat(config.csv(), &ignored));
   MILLRACE_RETURN_IF_ERROR(CheckNameIsUtf8("time_column", config.producer().time_column()));
-  if (config.workers() < 1 || config.workers() > kMostWorkers) {
-    return wrong(Named("workers") + ": give 1 to " + std::to_string(kMostWorkers));
-  }
-  if (config.shards() < 1 || config.shards() > kMostShards) {
-    return wrong(Named("shards") + ": give 1 to " + std::to_string(kMostShards));
-  }
-  if (config.has_layout()) {
-    return wrong("layout: each program finds it by itself; leave it out");
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckSizes(config));
   if (config.replication_factor() > 1000)
     return wrong(Named("replication_factor") + ": give 0 to 1000");
   const Training& training = config.training();

@@ -7,9 +7,9 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kMostFlagRecords = int64_t{1} << 53;
+constexpr char kGroup[] = "Processes";
 
 void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
-  constexpr char kGroup[] = "Processes";
   app.add_option("--launcher", flags.launcher,
                  "What runs the processes: local, this machine; kubernetes, pods of a cluster")
       ->check(CLI::IsMember({kLocalLauncher, kKubernetesLauncher}))
@@ -35,10 +35,10 @@ void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
       ->check(CLI::Range(0, 1000))
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--relaunch-on-worker-failure", flags.relaunches,
-                 "A worker, CsvProducer or --end-command that fails is started again so many times "
-                 "in a row.\n"
-                 "(What was killed always is)")
+  app.add_option(
+         "--relaunch-on-worker-failure", flags.relaunches,
+         "A worker, CsvProducer or --end-command that fails is started again so many times\n"
+         "in a row. (What was killed always is)")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str()
       ->group(kGroup);
@@ -46,29 +46,6 @@ void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
                  "The same of a server [no limit]")
       ->check(CLI::Range(0, 1'000'000))
       ->type_name("UINT")
-      ->group(kGroup);
-  app.add_option("--server-program", flags.server_program,
-                 "A server program with handlers of your own to run instead of ServerApp\n"
-                 "(docs/parameter-manager.md)")
-      ->type_name("FILE")
-      ->group(kGroup);
-  app.add_option("--worker-command", flags.worker_command,
-                 "A program and its arguments to run instead of WorkerApp. In them {rank} is the "
-                 "number of\n"
-                 "the process, from 0, and {incarnation} the number of this start, which no other\n"
-                 "start in the job has. Words as in a shell, with quotes")
-      ->type_name("COMMAND")
-      ->group(kGroup);
-  app.add_option("--end-command", flags.end_command,
-                 "A program and its arguments to run once, on this machine or as a pod, when all\n"
-                 "processes of the job have ended; not of a job that is stopped or has failed. "
-                 "Words\n"
-                 "as in --worker-command. Killed, it is started again, and failed as a worker is")
-      ->type_name("COMMAND")
-      ->group(kGroup);
-  app.add_option("--worker-evaluation-log", flags.worker_evaluation_log,
-                 "The WorkerApps' --evaluation-log; {rank} in it is the process's number")
-      ->type_name("FILE")
       ->group(kGroup);
   app.add_flag("--stay", flags.stay,
                "Servers and workers keep running when the job has ended, until Ctrl-C, SIGTERM or\n"
@@ -85,6 +62,32 @@ void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
       ->group(kGroup);
 }
 
+void AddProgramFlags(CLI::App& app, MasterFlags& flags) {
+  app.add_option("--server-program", flags.server_program,
+                 "A server program with handlers of your own to run instead of ServerApp\n"
+                 "(docs/parameter-manager.md)")
+      ->type_name("FILE")
+      ->group(kGroup);
+  app.add_option("--worker-command", flags.worker_command,
+                 "A program and its arguments to run instead of WorkerApp. In them {rank} is the "
+                 "number of\n"
+                 "the process, from 0, and {incarnation} the number of this start, which no other\n"
+                 "start in the job has. Words as in a shell, with quotes")
+      ->type_name("COMMAND")
+      ->group(kGroup);
+  app.add_option(
+         "--end-command", flags.end_command,
+         "A program and its arguments to run once, on this machine or as a pod, when all\n"
+         "processes of the job have ended; not of a job that is stopped or has failed.\n"
+         "Words as in --worker-command. Killed, it is started again, and failed as a worker is")
+      ->type_name("COMMAND")
+      ->group(kGroup);
+  app.add_option("--worker-evaluation-log", flags.worker_evaluation_log,
+                 "The WorkerApps' --evaluation-log; {rank} in it is the process's number")
+      ->type_name("FILE")
+      ->group(kGroup);
+}
+
 void AddLeaseFlags(CLI::App& app, MasterFlags& flags) {
   app.add_option(
          "--lease-rows", flags.lease_rows,
@@ -92,65 +95,66 @@ void AddLeaseFlags(CLI::App& app, MasterFlags& flags) {
          "of the rows so far, 64 at least and 8192 at most")
       ->check(CLI::Range(uint64_t{0}, kMostLeaseRows - kMostBatchRows))
       ->capture_default_str()
-      ->group("Processes");
+      ->group(kGroup);
 }
 
 void AddTaskFlags(CLI::App& app, MasterFlags& flags) {
-  constexpr char kGroup[] = "Tasks and nodes";
+  constexpr char kTaskGroup[] = "Tasks and nodes";
   app.add_option("--master-address", flags.master_address,
                  "Deal out data sets as tasks there, by gRPC, to trainers that use ElasticDL's\n"
                  "Python package (docs/tasks.md), and let nodes of trainers join (docs/nodes.md).\n"
                  "There is no login. Not set: nowhere")
       ->type_name("HOST:PORT")
-      ->group(kGroup);
+      ->group(kTaskGroup);
   app.add_option("--task-timeout", flags.task_timeout_s,
                  "Seconds after which a task that is not reported goes to another trainer, too.\n"
                  "0: never; only when the trainer's process ends [1800]")
       ->check(CLI::Range(0, 1'000'000'000))
       ->type_name("UINT")
-      ->group(kGroup);
+      ->group(kTaskGroup);
   app.add_option(
          "--task-fault-tolerance", flags.task_fault_tolerance,
          "on: what a dead or slow trainer had goes to another, so it may be trained again.\n"
          "off: it is given up, and so is a task that its trainer says has failed: no task\n"
          "is dealt out twice. Of data sets that are begun from now on [on]")
       ->check(CLI::IsMember({kOn, kOff}))
-      ->group(kGroup);
+      ->group(kTaskGroup);
   app.add_option("--evaluation-records", flags.evaluation_records,
                  "Trainers that call get_task also get EVALUATION tasks, of a data set of so many\n"
                  "records, after each epoch. (This and the next three: of the training data sets\n"
                  "that are begun from now on)")
       ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
       ->type_name("UINT")
-      ->group(kGroup);
+      ->group(kTaskGroup);
   app.add_option("--evaluation-task-records", flags.evaluation_task_records,
                  "Records of an EVALUATION task [those of a TRAINING task]")
       ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
       ->type_name("UINT")
-      ->group(kGroup);
+      ->group(kTaskGroup);
   app.add_option("--evaluation-every-tasks", flags.evaluation_every_tasks,
                  "Evaluate whenever so many more TRAINING tasks are over, and when all are\n"
                  "[those of an epoch]")
       ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
       ->type_name("UINT")
-      ->group(kGroup);
+      ->group(kTaskGroup);
   app.add_flag(
          "--end-task", flags.end_task,
          "One trainer that calls get_task gets a TRAIN_END_CALLBACK task when all others are\n"
          "done, to export the model, say")
-      ->group(kGroup);
+      ->group(kTaskGroup);
   app.add_option("--node-timeout", flags.node_timeout_s,
                  "Seconds without a sign of life after which a node is dead, of those that join\n"
                  "from now on [30]")
       ->check(CLI::Range(1, 1'000'000'000))
       ->type_name("UINT")
-      ->group(kGroup);
+      ->group(kTaskGroup);
 }
 
 }  // namespace
 
 void AddMasterFlags(CLI::App& app, MasterFlags& flags) {
   AddOwnFlags(app, flags);
+  AddProgramFlags(app, flags);
   AddLeaseFlags(app, flags);
   AddTaskFlags(app, flags);
   AddKubernetesFlags(app, flags.kubernetes);

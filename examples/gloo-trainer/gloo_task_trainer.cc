@@ -175,7 +175,7 @@ class Trainer {
       mesh.host = options_.node.host;
       StatusOr<World> world = World::Join(
           mesh, node_.instance(), [this](const std::string& value) { return node_.Gather(value); });
-      const Status status = world.ok() ? TrainIn(*world) : world.status();
+      Status status = world.ok() ? TrainIn(*world) : world.status();
       if (status.ok() && is_done_) return absl::OkStatus();
       // A member has died, or was too slow: the others go on in another world.
       if (!status.ok() && !absl::IsUnavailable(status)) return status;

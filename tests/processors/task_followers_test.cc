@@ -161,7 +161,6 @@ TEST_F(TaskFollowers, GoToOthersWhenTheirWorkerDiesAndCountOnce) {
 
 TEST_F(TaskFollowers, OneEndTaskIsGivenAtATimeAndAgainUntilItIsDone) {
   Begin();
-  std::string all;
   uint32_t end = 0;
   while (SetOf(end = GetAny("worker-0")) != kEnd) tasks_.Done(end);
   EXPECT_EQ(GetAny("worker-1"), 0u);
