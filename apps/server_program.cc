@@ -181,12 +181,19 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   RequestSnapshotsOnSignal();
   MILLRACE_RETURN_IF_ERROR(CheckServerPaths(config));
   MILLRACE_RETURN_IF_ERROR(CheckThatAMasterLeases(config, stop));
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, std::nullopt, stop));  // RunServer: the others
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, std::nullopt, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, registry->ReadTraining());
   if (begun) SetDefaultsAsBegun(begun->training(), *config.mutable_training());
   SetDefaults(*config.mutable_training());
+  if (!begun) {  // Else its shards may have changed: RunServer makes sure of their topics.
+    const auto groups = static_cast<uint32_t>(config.topology().server_group_size());
+    MILLRACE_RETURN_IF_ERROR(PrepareTopics(
+        config,
+        TopicSizesOf(config.training(), config.workers(), config.shards(), std::max(groups, 1U)),
+        stop));
+  }
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<SnapshotManifest> snapshot,
                             SnapshotOf(config, begun));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());

@@ -584,10 +584,10 @@ class MinInsyncTest(topology.OnABroker):
 
     def test_a_server_without_it_goes_on_and_warns_of_each_topic(self):
         topics, said = self.settings("unaltered", [acl for acl in EVERY if acl != ALTER_CONFIGS])
-        (warning,) = [line for line in said.splitlines() if self.WARNING in line]
+        warnings = " ".join(line for line in said.splitlines() if self.WARNING in line)
         for topic in topics:
             self.assertNotIn("min.insync.replicas=2", topic)
-            self.assertIn(topic.split("Topic: ")[1].split()[0], warning)
+            self.assertIn(topic.split("Topic: ")[1].split()[0], warnings)
 
 
 if __name__ == "__main__":
