@@ -47,7 +47,14 @@ def acls(command):
             for name in options.get(f"--{kind}", []) for operation in options["--operation"]]
 
 
-ALL = [acl for command in documented() for acl in acls(command)]
+def is_for_resharding(acl):
+    """What only a change of the number of shards needs, which no job here makes."""
+    user, _, _, name, operation = acl
+    of_shards = name in ("flights.gradients", "flights.weights", "flights.parameters")
+    return user == MASTER and (name == "flights.layout-" or (operation == "Delete" and of_shards))
+
+
+ALL = [acl for command in documented() for acl in acls(command) if not is_for_resharding(acl)]
 # For which the predictor needs a job with embedding rows.
 PARAMETERS = ("predictor", "topic", "literal", "flights.parameters", "Read")
 # Which the worker needs where there is a master.
