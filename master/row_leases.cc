@@ -8,15 +8,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/big_endian.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
 #include "kafka/timeouts.h"
 #include "processors/policy.h"
-#include "topics/frame.h"
-#include "topics/message_codec.h"
 #include "topics/most_workers.h"
 #include "topics/row_codec.h"
 #include "topics/topics.h"
@@ -30,7 +27,7 @@ using std::chrono::steady_clock;
 // Rows that are here at one tick and at the next are leased without waiting for others.
 constexpr milliseconds kCutTickEvery(100);
 constexpr milliseconds kTrimEvery(500);
-constexpr milliseconds kOrderEvery(500);
+constexpr milliseconds kResizeOrderEvery(500);
 constexpr milliseconds kBetweenLooks(100);
 constexpr int kLooksUntilSaid = 50;
 constexpr size_t kRecordsAtOnce = 256;
@@ -73,7 +70,8 @@ RowLeases::RowLeases(const JobConfig& config, uint64_t lease_rows, Wakeup* wakeu
     : config_(config),
       lease_rows_(lease_rows),
       wakeup_(wakeup),
-      topic_(TopicName(config.name(), Topic::kInputData)) {
+      topic_(TopicName(config.name(), Topic::kInputData)),
+      order_(config, "master-resize", "to change the workers", kResizeOrderEvery) {
   looks_.Post("settings", [this] {
     StatusOr<Found> found = FindSettings();
     const std::lock_guard lock(mutex_);
@@ -207,37 +205,13 @@ StatusOr<std::vector<LeaseCommand>> RowLeases::TakeCommands(const LeaseTable& ta
 }
 
 Status RowLeases::OrderResize(const LeaseTable& table, uint32_t layout) {
-  const std::optional<ResizeOrder> order = table.order();
-  const Time now = steady_clock::now();
-  if (orders_ != nullptr) {
-    orders_->Poll(std::chrono::milliseconds(0));
-    for (const FailedDelivery& failure : orders_->TakeFailures()) {
-      spdlog::warn(
-          "{}: the order to shard 0 to change the workers was not delivered: {}. It is "
-          "said again",
-          TopicName(LayoutName(config_.name(), layout), Topic::kGradients), failure.reason);
-    }
+  const std::optional<ResizeOrder> resize = table.order();
+  std::optional<Gradient> order;
+  if (resize) {
+    order.emplace().mutable_resize()->set_number(resize->number);
+    order->mutable_resize()->set_workers(resize->workers);
   }
-  if (!order || now < next_order_) return absl::OkStatus();
-  next_order_ = now + kOrderEvery;
-  if (orders_ == nullptr) {
-    ProducerOptions options;
-    options.client_id = "master-resize";
-    MILLRACE_ASSIGN_OR_RETURN(orders_,
-                              KafkaProducer::Create(ToKafkaOptions(config_), options, nullptr));
-  }
-  Gradient message;
-  message.set_epoch(config_.epoch());
-  message.set_worker(kNoWorker);
-  message.mutable_resize()->set_number(order->number);
-  message.mutable_resize()->set_workers(order->workers);
-  MILLRACE_ASSIGN_OR_RETURN(const std::string body, SerializeMessage(message));
-  const Status sent =
-      orders_->Send(TopicName(LayoutName(config_.name(), layout), Topic::kGradients), 0,
-                    EncodeBigEndian32(kNoWorker), MakeFrames(body, 0).front());
-  // Its queue is full, or the client is of no use any more: another one says it.
-  if (!sent.ok()) orders_.reset();
-  return absl::OkStatus();
+  return order_.Tick(layout, std::move(order));
 }
 
 void RowLeases::Trim(const LeaseTable& table) {

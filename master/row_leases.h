@@ -15,8 +15,8 @@
 #include "base/status.h"
 #include "job/trimmer.h"
 #include "kafka/consumer.h"
-#include "kafka/producer.h"
 #include "kafka/wakeup.h"
+#include "master/repeated_order.h"
 #include "messages/job.pb.h"
 #include "messages/leases.pb.h"
 #include "messages/records.pb.h"
@@ -47,7 +47,7 @@ class RowLeases {
   StatusOr<std::vector<LeaseCommand>> TakeCommands(const LeaseTable& table);
   // Tells shard 0 how many workers the job is to have, now and then, as long as it has not said
   // that it is done. `layout`: of the shards. REQUIRES that `plan` has the table. Errors are
-  // KafkaProducer::Create's.
+  // RepeatedOrder::Tick's.
   Status OrderResize(const LeaseTable& table, uint32_t layout);
   // Deletes, in the background and now and then, what nobody needs. REQUIRES that `plan` has the
   // table.
@@ -77,8 +77,7 @@ class RowLeases {
   Time next_tick_;
   std::unique_ptr<Trimmer> trimmer_;
   Time next_trim_;
-  std::unique_ptr<KafkaProducer> orders_;  // to shard 0; null: there was none
-  Time next_order_;
+  RepeatedOrder order_;
 
   std::atomic<bool> ending_ = false;
   std::mutex mutex_;

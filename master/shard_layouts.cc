@@ -2,16 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "base/big_endian.h"
-#include "job/kafka_options.h"
 #include "kafka/broker_retry.h"
-#include "topics/frame.h"
-#include "topics/message_codec.h"
-#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -25,6 +19,11 @@ constexpr milliseconds kLookEveryOnTheWay(300);
 constexpr seconds kReshardOrderEvery(1);
 
 }  // namespace
+
+ShardLayouts::ShardLayouts(const JobConfig& config, const std::atomic<bool>& stop)
+    : config_(config),
+      stop_(stop),
+      order_(config, "master-reshard", "to change the shards", kReshardOrderEvery) {}
 
 StatusOr<std::optional<ShardLayout>> ShardLayouts::Look(const MasterState& state) {
   const bool is_on_the_way = state.next_shards() > 0;
@@ -64,36 +63,12 @@ StatusOr<std::optional<ShardLayout>> ShardLayouts::Look(const MasterState& state
 }
 
 Status ShardLayouts::Order(const MasterState& state) {
-  const std::string topic =
-      TopicName(LayoutName(config_.name(), state.layout().number()), Topic::kGradients);
-  if (orders_ != nullptr) {
-    orders_->Poll(milliseconds(0));
-    for (const FailedDelivery& failure : orders_->TakeFailures()) {
-      spdlog::warn(
-          "{}: the order to shard 0 to change the shards was not delivered: {}. It is said again",
-          topic, failure.reason);
-    }
+  std::optional<Gradient> order;
+  if (state.next_shards() > 0) {
+    order.emplace().mutable_reshard()->set_layout(state.layout().number());
+    order->mutable_reshard()->set_shards(state.next_shards());
   }
-  const Time now = steady_clock::now();
-  if (state.next_shards() == 0 || now < next_order_) return absl::OkStatus();
-  next_order_ = now + kReshardOrderEvery;
-  if (orders_ == nullptr) {
-    ProducerOptions options;
-    options.client_id = "master-reshard";
-    MILLRACE_ASSIGN_OR_RETURN(orders_,
-                              KafkaProducer::Create(ToKafkaOptions(config_), options, nullptr));
-  }
-  Gradient message;
-  message.set_epoch(config_.epoch());
-  message.set_worker(kNoWorker);
-  message.mutable_reshard()->set_layout(state.layout().number());
-  message.mutable_reshard()->set_shards(state.next_shards());
-  MILLRACE_ASSIGN_OR_RETURN(const std::string body, SerializeMessage(message));
-  const Status sent =
-      orders_->Send(topic, 0, EncodeBigEndian32(kNoWorker), MakeFrames(body, 0).front());
-  // Its queue is full, or the client is of no use any more: another one says it.
-  if (!sent.ok()) orders_.reset();
-  return absl::OkStatus();
+  return order_.Tick(state.layout().number(), std::move(order));
 }
 
 }  // namespace millrace

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "job/job_registry.h"
-#include "kafka/producer.h"
+#include "master/repeated_order.h"
 #include "messages/job.pb.h"
 #include "messages/master.pb.h"
 
@@ -18,15 +18,14 @@ namespace millrace {
 class ShardLayouts {
  public:
   // References outlive it.
-  ShardLayouts(const JobConfig& config, const std::atomic<bool>& stop)
-      : config_(config), stop_(stop) {}
+  ShardLayouts(const JobConfig& config, const std::atomic<bool>& stop);
 
   // The layout of shards that is in force, if the state does not know it: looked up until the job
   // has begun, and then a few times a second while it is going over to another. None while no
   // broker answers. Errors are those of JobRegistry.
   StatusOr<std::optional<ShardLayout>> Look(const MasterState& state);
   // Tells shard 0, now and then, that the job is to go over to another number of shards, as long as
-  // it is. REQUIRES that `plan` has the state. Errors are KafkaProducer::Create's.
+  // it is. REQUIRES that `plan` has the state. Errors are RepeatedOrder::Tick's.
   Status Order(const MasterState& state);
 
  private:
@@ -38,8 +37,7 @@ class ShardLayouts {
   bool has_looked_ = false;  // at a job that has begun
   bool is_denied_ = false;   // and that is told
   Time next_look_;
-  std::unique_ptr<KafkaProducer> orders_;  // to shard 0; null: there was none
-  Time next_order_;
+  RepeatedOrder order_;
 };
 
 }  // namespace millrace

@@ -286,10 +286,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Trains a linear model in several processes by all-reduce, of rows that MasterApp deals out\n"
       "as tasks (docs/all-reduce.md).");
-  app.add_option("--master", options.node.master, "HOST:PORT of MasterApp (its --master-address)");
-  app.add_option("--host", options.node.host,
-                 "an address of this machine that the other processes reach");
-  app.add_option("--least", options.node.least, "wait at the start until so many processes live");
+  millrace::AddNodeFlags(app, options.node);
   app.add_option("--rank", options.rank, "the process's number: {rank} in --worker-command");
   app.add_option("--records", options.records, "rows of the data set, the same in all processes");
   app.add_option("--batch-rows", options.batch_rows, "rows of each process in a round");

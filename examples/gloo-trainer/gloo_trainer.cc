@@ -152,10 +152,7 @@ Status Run(const Options& options) {
 int main(int argc, char** argv) {
   millrace::Options options;
   CLI::App app("Trains a linear model in several processes by all-reduce (docs/all-reduce.md).");
-  app.add_option("--master", options.node.master, "HOST:PORT of MasterApp (its --master-address)");
-  app.add_option("--host", options.node.host,
-                 "an address of this machine that the other processes reach");
-  app.add_option("--least", options.node.least, "wait at the start until so many processes live");
+  millrace::AddNodeFlags(app, options.node);
   app.add_option("--workers", options.workers,
                  "logical workers of the job, the same in all processes; the weights depend on it");
   app.add_option("--rounds", options.rounds, "rounds to train, the same in all processes");

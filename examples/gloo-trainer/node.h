@@ -6,6 +6,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -27,6 +28,13 @@ struct NodeOptions {
   std::string host = "127.0.0.1";
   uint32_t least = 1;  // so many nodes at the start
 };
+
+inline void AddNodeFlags(CLI::App& app, NodeOptions& options) {
+  app.add_option("--master", options.master, "HOST:PORT of MasterApp (its --master-address)");
+  app.add_option("--host", options.host,
+                 "an address of this machine that the other processes reach");
+  app.add_option("--least", options.least, "wait at the start until so many processes live");
+}
 
 inline std::shared_ptr<grpc::Channel> ChannelTo(const std::string& master) {
   grpc::ChannelArguments arguments;
