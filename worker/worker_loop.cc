@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -22,20 +21,16 @@
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
 #include "kafka/timeouts.h"
-#include "rpc/answer_receiver.h"
 #include "stores/rocksdb_byte_map.h"
 #include "stores/store_generation.h"
-#include "tasks/repeat_timer.h"
-#include "tasks/shared_weights_reader.h"
 #include "tasks/task_options.h"
-#include "tasks/worker_feed.h"
-#include "tasks/worker_task.h"
 #include "topics/most_workers.h"
 #include "topics/row_codec.h"
-#include "topics/server_groups.h"
 #include "topics/topics.h"
 #include "worker/advance_all.h"
+#include "worker/answer_reader.h"
 #include "worker/answer_reports.h"
+#include "worker/hosted_task.h"
 #include "worker/hosted_workers.h"
 #include "worker/leased_input.h"
 #include "worker/one_layout.h"
@@ -50,7 +45,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kSaveEvery(500);
 constexpr milliseconds kRegistryEvery(3000);
-constexpr size_t kWeightsAtOnce = 64;
 // Rows that may come between two computations, about: a record has one or many.
 constexpr size_t kRowsAtOnce = 512;
 
@@ -66,14 +60,7 @@ class WorkerLoop {
         model_(MakeModel(features, training.training())),
         stop_(stop),
         broker_retry_(stop, config.broker_timeout_s()),
-        input_topic_(TopicName(config.name(), Topic::kInputData)),
-        weights_topic_(TopicName(config, Topic::kWeights)) {
-    for (uint32_t group = 0; group < GroupCount(training); ++group) {
-      const WorkerOptions options =
-          MakeWorkerOptions(features, training, FirstWorkerOf(training, group));
-      shared_.emplace(options.SharedPartition(), WeightsShapeFrom(options, *model_));
-    }
-  }
+        input_topic_(TopicName(config.name(), Topic::kInputData)) {}
 
   Status Run() {
     MILLRACE_RETURN_IF_ERROR(Open());
@@ -103,8 +90,7 @@ class WorkerLoop {
   Status Loop() {
     while (!stop_) {
       // Weights first: an update that is owed is what the whole job waits for.
-      MILLRACE_ASSIGN_OR_RETURN(size_t events, weights_->Poll(kWeightsAtOnce, weights_handler_));
-      events += straight_->Poll(straight_handler_);
+      MILLRACE_ASSIGN_OR_RETURN(size_t events, answers_->Poll(out_));
       MILLRACE_RETURN_IF_ERROR(Advance());
       MILLRACE_ASSIGN_OR_RETURN(const size_t records, PollRows());
       events += records;
@@ -136,17 +122,6 @@ class WorkerLoop {
     return events;
   }
 
-  // A task and what the loop remembers of it.
-  struct Hosted {
-    RepeatTimer repeat;
-    std::unique_ptr<WorkerTask> task{};
-    std::optional<WorkerFeed> feed{};
-    Clock joined = 0;    // the running job; 0: it has been there from the beginning
-    bool ended = false;  // its stream, as was said in the log
-    Clock clock = 0;
-    uint64_t denied_leaves = 0;
-  };
-
   Status Open() {
     const KafkaOptions kafka = ToKafkaOptions(config_);
     MILLRACE_ASSIGN_OR_RETURN(
@@ -162,20 +137,16 @@ class WorkerLoop {
       MILLRACE_ASSIGN_OR_RETURN(leased_input_, LeasedInput::Create(config_, &wakeup_));
     }
     MILLRACE_ASSIGN_OR_RETURN(ranges_, PartitionConsumer::Create(kafka, {}, input_topic_, nullptr));
-    ConsumerOptions weights_options;
-    weights_options.client_id = "worker-weights";
-    weights_options.fetch_wait = kFetchWait;
-    MILLRACE_ASSIGN_OR_RETURN(
-        weights_, PartitionConsumer::Create(kafka, weights_options, weights_topic_, &wakeup_));
-    // A client whose connection waits for records answers a question about offsets only after that.
-    MILLRACE_ASSIGN_OR_RETURN(weights_ranges_,
-                              PartitionConsumer::Create(kafka, {}, weights_topic_, nullptr));
+    MILLRACE_ASSIGN_OR_RETURN(answers_, AnswerReader::Create(
+                                            config_, features_, training_, *model_, tasks_,
+                                            [this](PartitionConsumer& consumer, int32_t partition) {
+                                              return RangeOf(consumer, partition);
+                                            },
+                                            &wakeup_));
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KafkaAdmin> admin,
                               KafkaAdmin::Create(kafka, "worker-trim"));
     trimmer_ = std::make_unique<Trimmer>(std::move(admin));
     MILLRACE_ASSIGN_OR_RETURN(registry_, JobRegistry::Create(config_, stop_));
-    MILLRACE_ASSIGN_OR_RETURN(straight_,
-                              AnswerReceiver::Create(config_, training_.shards(), &wakeup_));
     if (training_.training().schedule() == Training::BUFFER) {
       const std::string folder = config_.worker().data_dir() + "/" + config_.name();
       MILLRACE_ASSIGN_OR_RETURN(store_, OpenRocksDb(folder));
@@ -186,29 +157,12 @@ class WorkerLoop {
       MILLRACE_ASSIGN_OR_RETURN(evaluation_log_,
                                 EvaluationLog::Open(config_.worker().evaluation_log(), true));
     }
-    SetHandlers();
+    SetInputHandler();
     SetLeasedHandler();
     return absl::OkStatus();
   }
 
-  void SetHandlers() {
-    weights_handler_.on_record = [this](const ConsumedRecord& record) -> Status {
-      if (shared_.contains(record.partition)) {
-        TakeShared(record);
-        return absl::OkStatus();
-      }
-      const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
-      if (found == tasks_.end()) return absl::OkStatus();
-      WorkerTask& task = *found->second.task;
-      const uint64_t unusable = task.unusable_answers();
-      found->second.feed->TakeWeights(record.offset, record.key, record.value, out_);
-      if (task.unusable_answers() > unusable) ReportUnusableAnswers(task);
-      return absl::OkStatus();
-    };
-    weights_handler_.on_out_of_range = [this](int32_t partition) {
-      behind_.insert(partition);
-      return absl::OkStatus();
-    };
+  void SetInputHandler() {
     input_handler_.on_record = [this](const ConsumedRecord& record) -> Status {
       const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
       if (found == tasks_.end()) return absl::OkStatus();
@@ -253,56 +207,9 @@ class WorkerLoop {
     leased_handler_.range_of = [this](int32_t partition) { return RangeOf(*ranges_, partition); };
   }
 
-  // What has come by a stream.
-  Status TakeStraight(int32_t partition, std::string_view key, std::string_view value) {
-    const auto reader = shared_.find(partition);
-    if (reader == shared_.end()) {
-      const auto found = tasks_.find(static_cast<WorkerId>(partition));
-      return found == tasks_.end() ? absl::OkStatus()
-                                   : found->second.feed->TakeStraight(key, value);
-    }
-    MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const SharedWeights> shared,
-                              reader->second.Take(key, value));
-    if (shared == nullptr) return absl::OkStatus();
-    for (Hosted* hosted : ReadersOf(partition)) hosted->feed->TakeShared(shared);
-    return absl::OkStatus();
-  }
-
-  void Subscribe() {
-    std::set<WorkerId> workers;
-    for (const auto& [worker, hosted] : tasks_) workers.insert(worker);
-    straight_->Subscribe(workers);
-  }
-
   void HoldOrLetGo(int32_t partition, WorkerFeed& feed) {
     if (!input_) return;  // leased rows are held by what their workers want
     if (const std::optional<bool> hold = feed.TakeHold()) input_->Hold(partition, *hold);
-  }
-
-  // What all workers read is decoded once.
-  void TakeShared(const ConsumedRecord& record) {
-    const StatusOr<std::shared_ptr<const SharedWeights>> shared =
-        shared_.at(record.partition).Take(record.key, record.value);
-    for (Hosted* hosted : ReadersOf(record.partition)) {
-      if (shared.ok()) {
-        if (*shared != nullptr) hosted->feed->TakeShared(*shared);
-        continue;
-      }
-      hosted->task->ProcessUnusableShared(record.offset, record.key, record.value, shared.status(),
-                                          out_);
-      ReportUnusableAnswers(*hosted->task);
-    }
-  }
-
-  // The workers here that read this partition of `weights`: one, or those of a group of servers.
-  std::vector<Hosted*> ReadersOf(int32_t partition) {
-    std::vector<Hosted*> readers;
-    for (auto& [worker, hosted] : tasks_) {
-      const bool is_its_own = static_cast<int32_t>(worker) == partition;
-      const bool is_shared = hosted.task->options().SharedPartition() == partition;
-      if (is_its_own || is_shared) readers.push_back(&hosted);
-    }
-    return readers;
   }
 
   StatusOr<Offset> Assign(WorkerId worker,
@@ -311,7 +218,7 @@ class WorkerLoop {
     std::optional<WorkerFeed::Committed> position;
     if (committed) position = {committed->offset, committed->metadata};
     MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range rows, RangeOf(*ranges_, partition));
-    Hosted hosted = NewHosted(worker, Clock(0));
+    HostedTask hosted = NewHosted(worker, Clock(0));
     StatusOr<Offset> offset = hosted.feed->Assigned(position, {rows.begin, rows.end}, store_.get());
     if (!offset.ok()) return RowsLost(partition, offset.status());
     MILLRACE_RETURN_IF_ERROR(Begin(worker, std::move(hosted)));
@@ -319,13 +226,13 @@ class WorkerLoop {
     return offset;
   }
 
-  Hosted NewHosted(WorkerId worker, Clock joined) {
+  HostedTask NewHosted(WorkerId worker, Clock joined) {
     WorkerOptions options = MakeWorkerOptions(features_, training_, worker);
     options.joined = joined;
     options.evaluate_batches = evaluation_log_ != nullptr;
     const std::chrono::duration<double> least(config_.worker().repeat_interval_s());
-    Hosted hosted{RepeatTimer(std::chrono::duration_cast<RepeatTimer::Duration>(least),
-                              std::chrono::steady_clock::now())};
+    HostedTask hosted{RepeatTimer(std::chrono::duration_cast<RepeatTimer::Duration>(least),
+                                  std::chrono::steady_clock::now())};
     hosted.joined = joined;
     // Names this attempt, so that chunks of two instances of a worker are never joined.
     hosted.task = std::make_unique<WorkerTask>(options, shape_, *model_, RandomNumber() >> 20);
@@ -333,14 +240,11 @@ class WorkerLoop {
     return hosted;
   }
 
-  // Reading stands at the end before the first question is asked: no answer is missed.
-  Status Begin(WorkerId worker, Hosted hosted) {
-    const int32_t shared = hosted.task->options().SharedPartition();
-    if (ReadersOf(shared).empty()) MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(shared));
-    MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(static_cast<int32_t>(worker)));
+  Status Begin(WorkerId worker, HostedTask hosted) {
+    MILLRACE_RETURN_IF_ERROR(answers_->Begin(worker, *hosted.task));
     hosted.feed->Started(out_);
     tasks_.insert_or_assign(worker, std::move(hosted));
-    Subscribe();
+    answers_->TasksHaveChanged();
     return absl::OkStatus();
   }
 
@@ -391,7 +295,7 @@ class WorkerLoop {
   }
 
   Status AssignLeased(WorkerId worker, const WorkerLeases& leases) {
-    Hosted hosted = NewHosted(worker, Clock(leases.joined()));
+    HostedTask hosted = NewHosted(worker, Clock(leases.joined()));
     hosted.task->StartLeased(leases, TailsOf(worker));
     MILLRACE_RETURN_IF_ERROR(Begin(worker, std::move(hosted)));
     spdlog::info("worker {}: joined; begins with its lease {}", worker,
@@ -401,12 +305,6 @@ class WorkerLoop {
 
   std::vector<InputState> TailsOf(WorkerId worker) const {
     return hosted_workers_->leases().TailsOf(worker);
-  }
-
-  Status ReadWeightsFromEnd(int32_t partition) {
-    MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range,
-                              RangeOf(*weights_ranges_, partition));
-    return weights_->Assign(partition, range.end);
   }
 
   // The topic is not the one that was read before.
@@ -438,9 +336,7 @@ class WorkerLoop {
     Status status = Save(*found->second.task);
     const int32_t shared = found->second.task->options().SharedPartition();
     tasks_.erase(found);
-    Subscribe();
-    status.Update(weights_->Unassign(static_cast<int32_t>(worker)));
-    if (ReadersOf(shared).empty()) status.Update(weights_->Unassign(shared));
+    status.Update(answers_->End(worker, shared));
     return status;
   }
 
@@ -485,7 +381,7 @@ class WorkerLoop {
     // The only timer of the protocol: what is unanswered is said again. It changes no result.
     for (auto& [worker, hosted] : tasks_) {
       if (!hosted.repeat.Due(now)) continue;
-      straight_->LookAgain();
+      answers_->LookAgain();
       const size_t before = out_.size();
       hosted.task->Repeat(out_);
       hosted.repeat.Repeated(now, out_.size() > before);
@@ -495,9 +391,7 @@ class WorkerLoop {
     for (const WorkerId worker : std::exchange(rows_deleted_, {})) {
       MILLRACE_RETURN_IF_ERROR(StartAgain(worker));
     }
-    for (const int32_t partition : std::exchange(behind_, {})) {
-      MILLRACE_RETURN_IF_ERROR(CatchUp(partition));
-    }
+    MILLRACE_RETURN_IF_ERROR(answers_->CatchUp(out_));
     if (now >= next_save_) {
       next_save_ = now + kSaveEvery;
       for (auto& [worker, hosted] : tasks_) {
@@ -531,23 +425,14 @@ class WorkerLoop {
     return input_->Seek(partition, offset);
   }
 
-  // Weights are short-lived: a worker that was away for longer than they are kept asks again.
-  Status CatchUp(int32_t partition) {
-    const std::vector<Hosted*> readers = ReadersOf(partition);
-    if (readers.empty()) return absl::OkStatus();
-    MILLRACE_RETURN_IF_ERROR(ReadWeightsFromEnd(partition));
-    for (Hosted* hosted : readers) hosted->feed->Started(out_);
-    return absl::OkStatus();
-  }
-
-  void Commit(WorkerId worker, Hosted& hosted) {
+  void Commit(WorkerId worker, HostedTask& hosted) {
     const auto partition = static_cast<int32_t>(worker);
     const WorkerFeed::Positions positions = hosted.feed->TakePositions();
     if (positions.commit) {
       input_->Commit(partition, {positions.commit->offset, positions.commit->Metadata()});
     }
     if (positions.rows_end) trimmer_->Trim(input_topic_, partition, *positions.rows_end);
-    if (positions.weights_end) trimmer_->Trim(weights_topic_, partition, *positions.weights_end);
+    if (positions.weights_end) trimmer_->Trim(answers_->topic(), partition, *positions.weights_end);
   }
 
   Status Save(WorkerTask& task) {
@@ -610,35 +495,23 @@ class WorkerLoop {
   const std::atomic<bool>& stop_;
   BrokerRetry broker_retry_;
   const std::string input_topic_;
-  const std::string weights_topic_;
 
   Wakeup wakeup_;
   std::unique_ptr<OrderedByteMap> store_;  // buffer schedule only
   std::unique_ptr<EvaluationLog> evaluation_log_;
   std::unique_ptr<JobRegistry> registry_;
   std::unique_ptr<RecordSender> sender_;
-  std::unique_ptr<PartitionConsumer> ranges_;  // of input-data; reads nothing, as the next
-  std::unique_ptr<PartitionConsumer> weights_ranges_;
-  std::unique_ptr<PartitionConsumer> weights_;  // of all workers, and what they share
-  // By partition of weights: of the job, or of each group of servers.
-  std::map<int32_t, SharedWeightsReader> shared_;
+  std::unique_ptr<PartitionConsumer> ranges_;  // of input-data; reads nothing
   std::unique_ptr<HostedWorkers> hosted_workers_;
   GroupConsumer* input_ = nullptr;             // its rows; null where rows are leased
   std::unique_ptr<LeasedInput> leased_input_;  // else null
   std::unique_ptr<Trimmer> trimmer_;
-  ConsumerHandler weights_handler_;
   GroupConsumer::Handler input_handler_;
   LeasedInput::Handler leased_handler_;
 
-  std::unique_ptr<AnswerReceiver> straight_;
-  const AnswerReceiver::Take straight_handler_ = [this](int32_t partition, std::string_view key,
-                                                        std::string_view value) {
-    return TakeStraight(partition, key, value);
-  };
-
-  std::map<WorkerId, Hosted> tasks_;
-  std::set<int32_t> behind_;         // partitions of weights, deleted before they were read
-  std::set<WorkerId> rows_deleted_;  // their rows were
+  HostedTasks tasks_;
+  std::unique_ptr<AnswerReader> answers_;  // of the tasks
+  std::set<WorkerId> rows_deleted_;        // their rows were
   SideBySide threads_;
   std::vector<OutgoingRecord> out_;
   size_t rows_taken_ = 0;  // in this poll
