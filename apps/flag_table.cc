@@ -314,7 +314,8 @@ FlagGroup ServerProgramGroup() {
           {"--evaluation-every", "server.evaluation_every",
            "Evaluate whenever shard 0 has made so many more steps, which are rounds in a "
            "sequential "
-           "job and else updates, instead of by --evaluation-interval. 0: by that"},
+           "job and else updates, instead of by --evaluation-interval. 0: by "
+           "--evaluation-interval"},
           {"--evaluation-log", "server.evaluation_log",
            "CSV file with a line for each evaluation of --test: "
            "timestamp;partition;vectorClock;loss;fMeasure;accuracy;rmse;prior_rmse;mae;r2;auc;"
@@ -388,8 +389,8 @@ FlagGroup StraightAnswerGroup() {
       "Straight answers",
       {
           {"--answers", "answers.way",
-           "direct: WorkerApps and trainers get their answers by a stream from this server, and "
-           "through Kafka where there is none"},
+           "kafka: WorkerApps and trainers get their answers by the topic weights; direct: by a "
+           "stream from this server, and by the topic where there is none"},
           {"--answers-listen", "answers.listen",
            "HOST:PORT to serve the streams at; port 0: a free one. One that other machines reach "
            "needs mutual TLS (the three files below) or --answers-insecure"},
@@ -460,14 +461,16 @@ FlagGroup WorkerGroup() {
 }
 
 FlagGroup MasterGroup() {
-  return {FlagUser::kMaster,
-          "Processes",
-          {
-              {"--topology", "topology",
-               "The job's processes: how many servers and workers, how many shards and logical "
-               "workers each of them hosts, and where servers serve replicas (docs/topologies.md)",
-               "by --server-processes, --worker-processes and the others"},
-          }};
+  return {
+      FlagUser::kMaster,
+      "Processes",
+      {
+          {"--topology", "topology",
+           "The job's processes: how many servers and workers, how many shards and logical "
+           "workers each of them hosts, where servers serve replicas, and which groups of servers "
+           "exchange deltas (docs/topologies.md)",
+           "by --server-processes, --worker-processes and the others"},
+      }};
 }
 
 const char* ProgramOf(FlagUser user) {

@@ -490,7 +490,8 @@ Status Run(const JobFlags& job_flags, MasterFlags flags) {
   if (prepared.options.plan.groups().empty()) {
     spdlog::info(
         "no process is to run: tasks are dealt out until Ctrl-C, SIGTERM or MasterApp stop");
-  } else if (!processes.has_input) {
+  } else if (!processes.has_input && flags.worker_command.empty() &&
+             config.training().model() != Training::EXTERNAL) {
     spdlog::info("no --input: other programs are to send the rows (CsvProducer, TopicSource)");
   }
   MILLRACE_RETURN_IF_ERROR(PrepareMasterTopics(config, stop));

@@ -83,8 +83,9 @@ constexpr char kReshardFooter[] =
     "--shards says how many the job is to have. All shards stop at one point of the training, the\n"
     "new ones begin from their state, and servers and workers go over to them by themselves. A\n"
     "sequential job ends in the same bytes. The server processes share the new shards: their\n"
-    "number stays as it is. A job that stands still changes when rows come. Waits until the job\n"
-    "has the shards.\n"
+    "number stays as it is. A job that stands still changes when rows come. docs/master.md says\n"
+    "which jobs cannot be changed. Waits until the job has the shards; Ctrl-C ends the waiting\n"
+    "only.\n"
     "\n"
     "Exit codes: 0 the job has so many shards; 1 an error, and nothing has changed, or no\n"
     "MasterApp answers; 2 wrong usage; 130 stopped waiting for it.";

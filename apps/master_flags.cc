@@ -77,9 +77,10 @@ void AddProgramFlags(CLI::App& app, MasterFlags& flags) {
       ->group(kGroup);
   app.add_option(
          "--end-command", flags.end_command,
-         "A program and its arguments to run once, on this machine or as a pod, when all\n"
-         "processes of the job have ended; not of a job that is stopped or has failed.\n"
-         "Words as in --worker-command. Killed, it is started again, and failed as a worker is")
+         "A program and its arguments to run, on this machine or as a pod, when all processes\n"
+         "of the job have ended; not if the job is stopped or has failed. Words as in\n"
+         "--worker-command. If it is killed, it is started again; if it fails, as often as a\n"
+         "worker (--relaunch-on-worker-failure). So it may begin more than once")
       ->type_name("COMMAND")
       ->group(kGroup);
   app.add_option("--worker-evaluation-log", flags.worker_evaluation_log,

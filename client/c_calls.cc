@@ -72,9 +72,9 @@ Result<Table*> FindTable(const MillraceManager* manager, int id) {
 // Of so many rows of the table there are `count` values.
 Status CheckCount(const Table& table, size_t rows, size_t count) {
   if (count % table.width() == 0 && count / table.width() == rows) return {};
-  return Wrong(std::to_string(count) + " values of " + std::to_string(rows) +
-               " rows of the table " + table.spec().name + ", whose width is " +
-               std::to_string(table.width()));
+  return Wrong("the table " + table.spec().name + ": " + std::to_string(rows) + " rows of width " +
+               std::to_string(table.width()) + " have " + std::to_string(rows * table.width()) +
+               " values, and " + std::to_string(count) + " are given");
 }
 
 // Reads the parameter by `call`.

@@ -386,7 +386,8 @@ class ParameterManager::Impl {
 
   absl::Status Begin() {
     if (has_begun_) return absl::OkStatus();
-    if (keys_.empty()) return absl::FailedPreconditionError("register a parameter first");
+    if (keys_.empty())
+      return absl::FailedPreconditionError("register a parameter or a table first");
     if (!connection_) {
       MILLRACE_ASSIGN_OR_RETURN(
           connection_,

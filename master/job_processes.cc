@@ -122,9 +122,9 @@ Status CheckEnd(const JobProcessesOptions& options, bool has_processes) {
 Status CheckCounts(const JobProcessesOptions& options) {
   const uint32_t servers = options.server_processes;
   if (servers > options.shards) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--server-processes ", servers, ": the job has ", options.shards,
-                     " shards (--shards); give no more processes than that"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--server-processes ", servers, ": give at most as many as --shards (", options.shards,
+        "), which is what the job began with, also after MasterApp reshard"));
   }
   const bool has_processes = servers > 0 || options.worker_processes > 0 || options.has_input;
   if (!has_processes && !options.serves_tasks) {

@@ -32,6 +32,7 @@ using std::chrono::steady_clock;
 constexpr seconds kMasterAnswers(10);  // or no master runs
 constexpr seconds kBetweenReads(1);
 constexpr std::chrono::milliseconds kBetweenLooksAtMove(200);
+constexpr char kNoChange[] = "nothing has changed";
 constexpr uint64_t kTicksUntilHeard = 3;  // by then a stop is in the plan, or was overruled
 
 bool NothingRuns(MasterState::Phase phase) {
@@ -98,14 +99,15 @@ Status NoLeases(const JobConfig& config, const std::atomic<bool>& stop) {
       "number cannot be changed. Start a new job (another --job) with --sharding dynamic"));
 }
 
-// `too_late`: what that it has ended means.
-Status CheckRuns(const std::string& name, const JobProcesses& job, const std::string& too_late) {
+// `too_late`: what that it has ended means. `else_what`: what that it does not run means.
+Status CheckRuns(const std::string& name, const JobProcesses& job, const std::string& too_late,
+                 const std::string& else_what) {
   if (job.state.phase() == MasterState::ACTIVE) return absl::OkStatus();
   if (job.state.phase() == MasterState::ENDED) {
     return absl::FailedPreconditionError(absl::StrCat(name, " has ended: ", too_late));
   }
   return absl::FailedPreconditionError(
-      absl::StrCat(name, " does not run, so nothing has changed: start MasterApp first"));
+      absl::StrCat(name, " does not run, so ", else_what, ": start MasterApp first"));
 }
 
 // Whether there is something to be changed.
@@ -113,7 +115,7 @@ StatusOr<bool> CheckResize(const JobConfig& config, const JobProcesses& job, uin
                            const std::atomic<bool>& stop) {
   const std::string name = absl::StrCat("the job ", config.name());
   MILLRACE_RETURN_IF_ERROR(
-      CheckRuns(name, job, "the number of its workers cannot be changed any more"));
+      CheckRuns(name, job, "the number of its workers cannot be changed any more", kNoChange));
   if (!job.leases) return NoLeases(config, stop);
   if (workers > job.leases->most_workers) {
     return absl::InvalidArgumentError(absl::StrCat("--workers ", workers, ": ", name,
@@ -208,7 +210,7 @@ StatusOr<bool> CheckReshard(const JobConfig& config, const JobProcesses& job, ui
                             const std::atomic<bool>& stop) {
   const std::string name = absl::StrCat("the job ", config.name());
   MILLRACE_RETURN_IF_ERROR(
-      CheckRuns(name, job, "the number of its shards cannot be changed any more"));
+      CheckRuns(name, job, "the number of its shards cannot be changed any more", kNoChange));
   if (ShardsOf(job) == 0) {
     return absl::FailedPreconditionError(
         absl::StrCat(name,
@@ -324,8 +326,10 @@ StatusOr<JobProcesses> ReshardJob(const JobConfig& config, uint32_t shards,
     std::this_thread::sleep_for(kBetweenLooksAtMove);
     MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
     if (job.state.layout().number() >= number) break;
-    MILLRACE_RETURN_IF_ERROR(CheckRuns(absl::StrCat("the job ", config.name()), job,
-                                       "it has ended with the shards that it had"));
+    // (The order is in the plan, and stays there.)
+    MILLRACE_RETURN_IF_ERROR(CheckRuns(
+        absl::StrCat("the job ", config.name()), job, "it keeps the shards that it had",
+        job.state.next_shards() == shards ? "the change waits until it does" : kNoChange));
     // It was refused: somebody else was faster.
     if (job.state.next_shards() != shards && job.state.ticks() > sent_at_tick + kTicksUntilHeard) {
       MILLRACE_RETURN_IF_ERROR(CheckReshard(config, job, shards, stop).status());

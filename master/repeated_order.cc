@@ -16,8 +16,8 @@ Status RepeatedOrder::Tick(uint32_t layout, std::optional<Gradient> order) {
   if (producer_ != nullptr) {
     producer_->Poll(std::chrono::milliseconds(0));
     for (const FailedDelivery& failure : producer_->TakeFailures()) {
-      spdlog::warn("{}: the order to shard 0 {} was not delivered: {}. It is said again", topic,
-                   what_, failure.reason);
+      spdlog::warn("{}: the order to shard 0 {} was not delivered: {}. MasterApp sends it again",
+                   topic, what_, failure.reason);
     }
   }
   const auto now = std::chrono::steady_clock::now();

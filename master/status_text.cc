@@ -468,7 +468,8 @@ std::string StatusTable(const std::string& job, const JobProcesses& now) {
   }
   AppendLines(lines, text);
   if (now.state.next_shards() > 0) {
-    absl::StrAppend(&text, "shards: the job is going over to ", now.state.next_shards(), "\n");
+    absl::StrAppend(&text, "shards: ", now.state.layout().shards(), "; the job is changing to ",
+                    now.state.next_shards(), "\n");
   }
   AppendTaskSets(now, text);
   AppendNodes(now, text);

@@ -40,7 +40,7 @@ void ServerProcessor::HandleDelta(const Gradient& message, const GradientRecord&
   switch (taken) {
     case GroupSync::Taken::kNotFinite:
       CountNonFiniteUpdate();
-      refuse("a delta by which a parameter would become none; it counts as one of zeros");
+      refuse("a delta that would make a parameter NaN or infinite; it counts as zeros");
       break;
     case GroupSync::Taken::kApplied:
       break;

@@ -97,8 +97,9 @@ Status TaskManager::CheckRoomFor(const TaskSetSpec& spec) const {
   const std::string with =
       followers.empty() ? "" : " and the " + std::to_string(followers.size()) + " that follow it";
   return absl::ResourceExhaustedError(
-      "the job has " + std::to_string(sets_.size()) + " data sets already, and cannot have " +
-      Printable(spec.name()) + with + ", too: train it in another job (--job)");
+      "the job has " + std::to_string(sets_.size()) + " of the " + std::to_string(kMostTaskSets) +
+      " data sets that it may have: there is no room for " + Printable(spec.name()) + with +
+      ". Train it in another job (--job)");
 }
 
 Status TaskManager::Get(const TaskCommand& command, uint64_t tick) {

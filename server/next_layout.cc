@@ -106,8 +106,12 @@ void LayoutBefore::Look() {
   const Status deleted = has_begun.ok() ? Delete() : has_begun.status();
   is_gone_ = deleted.ok() || absl::IsPermissionDenied(deleted);
   if (deleted.ok() || IsAway(deleted) || std::exchange(is_told_, true)) return;
-  spdlog::warn("the topics {}.* of the job's shards before are still there, and take room: {}",
-               LayoutName(ConfigBefore(config_)), TextOf(deleted));
+  const JobConfig before = ConfigBefore(config_);
+  spdlog::warn(
+      "the topics {}, {} and {} of the job's earlier shards are not needed any more, and could not "
+      "be deleted: {}. Delete these three, and no others",
+      TopicName(before, Topic::kGradients), TopicName(before, Topic::kWeights),
+      TopicName(before, Topic::kParameters), TextOf(deleted));
 }
 
 // One record that is committed is enough: a first checkpoint is one transaction.

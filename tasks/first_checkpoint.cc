@@ -246,10 +246,12 @@ Status AddSealedState(const ServerOptions& of, const OrderedByteMap& store,
   ShardTask task(of, store);
   MILLRACE_RETURN_IF_ERROR(task.Load());
   if (!task.processor().seal().is_sealed()) {
-    return absl::DataLossError("parameters has no last checkpoint of shard " +
-                               std::to_string(uint32_t{of.shard}) +
-                               " of the job's shards before, though it was written: restore the "
-                               "topic, or start a new job (another --job)");
+    return absl::DataLossError(
+        "the topic parameters of the job's earlier shards has no last "
+        "checkpoint of shard " +
+        std::to_string(uint32_t{of.shard}) +
+        ", though it was written: restore the topic, or start a new job "
+        "(another --job)");
   }
   ShardState all;
   task.processor().SaveState(all);

@@ -53,7 +53,8 @@ Status CheckTable(const NamedParameter& table) {
 
 Status CheckParameter(const NamedParameter& parameter) {
   const auto wrong = [&parameter](const std::string& what) {
-    return absl::InvalidArgumentError("the parameter " + parameter.name() + ": " + what);
+    return absl::InvalidArgumentError((parameter.has_table() ? "the table " : "the parameter ") +
+                                      parameter.name() + ": " + what);
   };
   if (parameter.name().empty()) return absl::InvalidArgumentError("a parameter without a name");
   if (parameter.has_table()) MILLRACE_RETURN_IF_ERROR(CheckTable(parameter));
@@ -84,13 +85,15 @@ StatusOr<std::vector<KeyRange>> LayOutParameters(const JobFeatures& features) {
   std::vector<KeyRange> keys;
   std::set<std::string> names;
   if (TablesOf(features).size() > kMostTables) {
-    return absl::InvalidArgumentError("give " + std::to_string(kMostTables) + " tables at most");
+    return absl::InvalidArgumentError(std::to_string(TablesOf(features).size()) + " tables; give " +
+                                      std::to_string(kMostTables) + " at most");
   }
   uint64_t end = 0;
   for (const NamedParameter& parameter : features.parameters()) {
     MILLRACE_RETURN_IF_ERROR(CheckParameter(parameter));
     if (!names.insert(parameter.name()).second) {
-      return absl::InvalidArgumentError("the parameter " + parameter.name() +
+      return absl::InvalidArgumentError((parameter.has_table() ? "the table " : "the parameter ") +
+                                        parameter.name() +
                                         " is there twice: give each another name");
     }
     const uint64_t size = parameter.has_table() ? 0 : SizeOf(parameter);

@@ -49,7 +49,8 @@ int millrace_connect(const char* brokers, const char* job, uint64_t epoch, uint3
                      uint32_t trainer, double timeout_s, const char* master,
                      const char* const* kafka, MillraceManager** manager);
 /* PEM files for answers that come straight from servers on other machines, as WorkerApp's
- * --answers-tls-cert and so on; null: none. `insecure`: they come without TLS. */
+ * --answers-tls-cert and so on; null: none. `insecure`: also without mutual TLS,
+ * in a network that you trust. */
 typedef struct MillraceAnswersTls {
   const char* cert;
   const char* key;

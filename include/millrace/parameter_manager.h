@@ -52,8 +52,8 @@ struct ParamSpec {
   double decay_multiplier = 1;  // of ServerApp --l2
 };
 
-// A table of embedding rows: each has a 64-bit id, which the trainer chooses, and exists as soon as
-// an update names it.
+// A table of embedding rows: each has an id below 2^56, which the trainer chooses, and exists as
+// soon as an update names it.
 struct TableSpec {
   std::string name;   // among those of parameters and tables
   int64_t width = 1;  // floats of a row, 65,536 at most

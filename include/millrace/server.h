@@ -54,9 +54,10 @@ class ParamHandler {
   // as it is stored. Of the values alone: neither slots nor `updates` are there.
   virtual Status HandleGet(std::span<float> values) const;
   // Where groups of servers exchange deltas (docs/topologies.md): whether this shard of the group
-  // is to send its neighbor what it has changed before `sync_interval` updates have come. So many
-  // have been accepted since it did; it is asked after each. One parameter's yes is enough for all.
-  // An exception is a no. The default: false.
+  // is to send its neighbor what it has changed before `sync_interval` updates have come. It is
+  // asked after each update. `updates_since`: those that the shard has accepted since its last
+  // exchange began. One parameter's yes is enough for all. An exception is a no. The default:
+  // false.
   virtual bool SyncNow(uint64_t updates_since) const;
 };
 

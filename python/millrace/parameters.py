@@ -81,7 +81,8 @@ class ParameterManager:
     epoch: ServerApp --job-epoch. master: MasterApp --master-address, for barrier and members.
     settings: librdkafka's, such as {"security.protocol": "SSL"}.
     answers_tls: cert, key and ca, PEM files, for answers that come straight from servers on other machines
-    (as WorkerApp's --answers-tls-cert and so on); answers_insecure: they come without TLS.
+    (as WorkerApp's --answers-tls-cert and so on); answers_insecure: also without mutual TLS, in a network
+    that you trust.
     timeout: seconds that a call may wait; 0: as long as it takes. It may be made again.
 
     Raises ValueError for what cannot be right (shapes, numbers that are none), ConnectionError when no

@@ -100,7 +100,8 @@ TEST_F(BadCallsTest, AreSaidToWhomWantsToKnow) {
 
 TEST_F(BadCallsTest, ParametersThatNoJobHas) {
   const auto manager = Connect(0);
-  EXPECT_FAILS(manager->Steps(), Code::kFailedPrecondition, "register a parameter first");
+  EXPECT_FAILS(manager->Steps(), Code::kFailedPrecondition,
+               "register a parameter or a table first");
   const auto refused = [&](const ParamSpec& spec, const char* words) {
     EXPECT_FAILS(manager->Register(spec), Code::kInvalidArgument, words);
   };

@@ -215,7 +215,8 @@ TEST_F(CCallsTest, ReadAndChangeRowsOfTables) {
   EXPECT_OF_C(kMillraceInvalidArgument, millrace_get(manager, table, rows.data(), 4, nullptr));
   EXPECT_OF_C(kMillraceInvalidArgument,
               millrace_get_rows(manager, table, ids.data(), 2, rows.data(), 3, nullptr));
-  EXPECT_THAT(millrace_error(), HasSubstr("3 values of 2 rows of the table t, whose width is 2"));
+  EXPECT_THAT(millrace_error(),
+              HasSubstr("the table t: 2 rows of width 2 have 4 values, and 3 are given"));
   EXPECT_OF_C(kMillraceInvalidArgument,
               millrace_get_rows(manager, table, nullptr, 2, rows.data(), 4, nullptr));
   EXPECT_OF_C(kMillraceOk,

@@ -186,7 +186,7 @@ TEST_F(TablesTest, TablesThatNoJobHasAreRefused) {
   ASSERT_WORKS(manager->Register({.name = "w"}));
   refused({.name = "w"}, "is there twice");
   for (int i = 0; i < 256; ++i) ASSERT_WORKS(manager->RegisterTable({std::to_string(i)}));
-  refused({.name = "t"}, "256 tables at most");
+  refused({.name = "t"}, "tables; give 256 at most");
 }
 
 TEST_F(TablesTest, ATrainerWithOtherTablesIsRefusedAndTheOthersGoOn) {

@@ -63,7 +63,7 @@ class Groups(test_topology_file.OnABroker):
         for i in range(4):
             said = (job.run_dir / "logs" / f"server-{i}.log").read_text(errors="replace")
             found.append(tuple(map(int, re.findall(
-                r"; (\d+) exchanges with its neighbor, (\d+) deltas taken", said)[-1])))  # fmt: skip
+                r": (\d+) exchanges with the neighbor, (\d+) deltas taken", said)[-1])))  # fmt: skip
         return found
 
     def assert_has_every_update_once(self, job, steps=STEPS):

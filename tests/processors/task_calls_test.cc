@@ -120,7 +120,7 @@ TEST_F(TaskCallsTest, WhoBeginsASetTooManyIsToldOfTheLimit) {
     ASSERT_THAT(answers, SizeIs(1));
     const Status refused = answers[0].second.status();
     EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("has 100 data sets already"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("has 100 of the 100 data sets"));
     EXPECT_THAT(std::string(refused.message()), HasSubstr("cannot have rows, too"));
   }
   Begin(TaskSet("s7"));  // it is there
