@@ -6,39 +6,6 @@
 namespace millrace::simulation {
 namespace {
 
-// Every shard hears of the cut, but shard 1 of another one.
-class TellsOneShardALaterLastCut final : public WorkerHost {
- public:
-  using WorkerHost::WorkerHost;
-
- protected:
-  void Change(std::vector<OutgoingRecord>& records) const override {
-    for (OutgoingRecord& record : records) {
-      if (record.topic != Topic::kGradients || record.partition != 1) continue;
-      std::optional<Gradient> update = UpdateIn(record.value);
-      if (!update || update->update().mark().next_shards() == 0) continue;
-      SnapshotMark& mark = *update->mutable_update()->mutable_mark();
-      mark.set_cut(mark.cut() + 1);
-      record.value = FrameOf(*update);
-    }
-  }
-};
-
-// A shard that hears of the cut when it is past: it has an update more than the others.
-class LetsAnUpdateThroughTheLastCut final : public AltersUpdates {
- public:
-  using AltersUpdates::AltersUpdates;
-
- protected:
-  bool Alter(Gradient& update) const override {
-    const bool is_last = update.update().mark().next_shards() > 0 &&
-                         update.clock() + 1 == update.update().mark().cut();
-    if (shard() == 0 || !is_last) return false;
-    update.mutable_update()->clear_mark();
-    return true;
-  }
-};
-
 // Begins from what the inspector has of the sealed shards, which is the same, and is then altered.
 class BeginsOtherwise : public ServerHost {
  public:
@@ -107,9 +74,9 @@ std::vector<PlantedError> PlantedInReshards() {
     EventualEmbeddings(scenario, faults);
     ReshardsOfShards(scenario, faults);
   };
-  errors.push_back(InWorker<TellsOneShardALaterLastCut>(
+  errors.push_back(InWorker<TellsOneShardALaterCut<IsOfReshard>>(
       "a last cut that is one clock too late on one shard", 20, ReshardsOfShards));
-  errors.push_back(InServerAtCuts<LetsAnUpdateThroughTheLastCut>(
+  errors.push_back(InServerAtCuts<LetsAnUpdateThroughACut<IsOfReshard>>(
       "an update that is let through the last cut", 20, ReshardsOfShards));
   errors.push_back(InServerAtCuts<BeginsWithoutOptimizerState>(
       "new shards that begin without the optimizer's state", 30, with_rows));

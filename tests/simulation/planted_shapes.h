@@ -188,6 +188,43 @@ class AltersUpdates : public ServerHost {
   }
 };
 
+inline bool IsOfSnapshot(const SnapshotMark& mark) { return mark.snapshot() != 0; }
+inline bool IsOfReshard(const SnapshotMark& mark) { return mark.next_shards() != 0; }
+
+// Every shard hears of a cut for which kIsMeant holds, but shard 1 of another one.
+template <bool (*kIsMeant)(const SnapshotMark&)>
+class TellsOneShardALaterCut final : public WorkerHost {
+ public:
+  using WorkerHost::WorkerHost;
+
+ protected:
+  void Change(std::vector<OutgoingRecord>& records) const override {
+    for (OutgoingRecord& record : records) {
+      if (record.topic != Topic::kGradients || record.partition != 1) continue;
+      std::optional<Gradient> update = UpdateIn(record.value);
+      if (!update || !kIsMeant(update->update().mark())) continue;
+      SnapshotMark& mark = *update->mutable_update()->mutable_mark();
+      mark.set_cut(mark.cut() + 1);
+      record.value = FrameOf(*update);
+    }
+  }
+};
+
+// A shard that hears of the cut when it is past: it has an update more than the others.
+template <bool (*kIsMeant)(const SnapshotMark&)>
+class LetsAnUpdateThroughACut final : public AltersUpdates {
+ public:
+  using AltersUpdates::AltersUpdates;
+
+ protected:
+  bool Alter(Gradient& update) const override {
+    const SnapshotMark& mark = update.update().mark();
+    if (shard() == 0 || !kIsMeant(mark) || update.clock() + 1 != mark.cut()) return false;
+    update.mutable_update()->clear_mark();
+    return true;
+  }
+};
+
 inline void Losses(Scenario& scenario, Faults& faults) {
   scenario.max_frame_bytes = kMaxFrameBytes;
   faults.losses = true;

@@ -58,37 +58,6 @@ class StartsWithRowsOfOnePart final : public ServerHost {
   }
 };
 
-// Every shard hears of the cut, but shard 1 of another one.
-class TellsOneShardALaterCut final : public WorkerHost {
- public:
-  using WorkerHost::WorkerHost;
-
- protected:
-  void Change(std::vector<OutgoingRecord>& records) const override {
-    for (OutgoingRecord& record : records) {
-      if (record.topic != Topic::kGradients || record.partition != 1) continue;
-      std::optional<Gradient> update = UpdateIn(record.value);
-      if (!update || update->update().mark().snapshot() == 0) continue;
-      SnapshotMark& mark = *update->mutable_update()->mutable_mark();
-      mark.set_cut(mark.cut() + 1);
-      record.value = FrameOf(*update);
-    }
-  }
-};
-
-// A shard that hears of the cut when it is past: what should be held is in its part.
-class LetsALaterUpdateThrough final : public AltersUpdates {
- public:
-  using AltersUpdates::AltersUpdates;
-
- protected:
-  bool Alter(Gradient& update) const override {
-    if (shard() == 0 || update.clock() + 1 != update.update().mark().cut()) return false;
-    update.mutable_update()->clear_mark();
-    return true;
-  }
-};
-
 class BeginsAStepTooLate final : public ServerHost {
  public:
   using ServerHost::ServerHost;
@@ -116,10 +85,10 @@ std::vector<PlantedError> PlantedInSnapshots() {
     EventualEmbeddings(scenario, faults);
     DrawContinuation(faults);
   };
-  errors.push_back(InWorker<TellsOneShardALaterCut>("a cut that is one clock too late on one shard",
-                                                    10, SnapshotsOfShards));
-  errors.push_back(InServerAtCuts<LetsALaterUpdateThrough>("an update that is let through a cut",
-                                                           10, SnapshotsOfShards));
+  errors.push_back(InWorker<TellsOneShardALaterCut<IsOfSnapshot>>(
+      "a cut that is one clock too late on one shard", 10, SnapshotsOfShards));
+  errors.push_back(InServerAtCuts<LetsAnUpdateThroughACut<IsOfSnapshot>>(
+      "an update that is let through a cut", 10, SnapshotsOfShards));
   errors.push_back(InServerAtCuts<StartsWithoutOptimizerState>(
       "a start from a snapshot without the optimizer's state", 20, continues));
   errors.push_back(InServerAtCuts<StartsWithRowsOfOnePart>(
