@@ -80,6 +80,11 @@ def rate_of(said):
     return float(found[1].replace(",", "")) if found else None
 
 
+def rows_per_turn(rows_per_s):
+    """What CsvProducer chooses by itself; but for --features-only, which comes first here, it would choose 1."""
+    return 256 if rows_per_s is None else min(max(int(rows_per_s / 10), 1), 32)
+
+
 class Job(programs.Programs):
     def __init__(self, apps, broker, name, folder, settings):
         super().__init__(folder)
@@ -129,7 +134,7 @@ class Job(programs.Programs):
 
     def _producer(self):
         return [self.apps / "CsvProducer", *self.common, *self.settings.features, "--input", self.settings.data,
-                "--reject-file", self.folder / "rejects.csv",
+                "--reject-file", self.folder / "rejects.csv", "--rows-per-turn", rows_per_turn(self.settings.rows_per_s),
                 *([] if self.settings.rows_per_s is None else ["--rate", self.settings.rows_per_s])]
 
     def _await_end(self, begun):

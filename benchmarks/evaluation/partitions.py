@@ -53,7 +53,7 @@ def blocks(each, results):
         rows.append([str(measured.params["workers"]), spreads["rows_per_s"], spreads["rounds_per_s"],
                      spreads["cpu_s"], *quality.cells(each, spreads)])
     yield Table(f"{each.name}: by the number of workers", columns, rows,
-                f"{each.rows:,} rows in one pass, sequential, batches of 32 rows. min/median/max of the runs.")
+                f"{each.rows:,} rows in one pass, sequential, batches that grow up to 128 rows. min/median/max of the runs.")
     yield Plot(f"partitions-{each.name}", f"{each.name}: workers, speed and quality",
                "Medians, with a bar from the least to the most of the runs. Left: rows of the whole stream per second. "
                "Right: the mean log loss of all rows, each tested before it was learnt (lower is better).",

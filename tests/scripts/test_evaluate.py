@@ -19,6 +19,7 @@ import balance  # noqa: E402
 import blocks  # noqa: E402
 import consistency  # noqa: E402
 import frequency  # noqa: E402
+import job  # noqa: E402
 import main  # noqa: E402
 import made_reviews  # noqa: E402
 import page  # noqa: E402
@@ -129,6 +130,11 @@ class Frequency(unittest.TestCase):
 
 # Two workers: 0 has a batch of 10 rows each second; 1 one of 20 every two seconds, and one more.
 LINES = [(1000 * i, 0, 10 * i, 1.0) for i in range(1, 5)] + [(2000 * i, 1, 20 * i, 2.0) for i in range(1, 4)]
+
+
+class Stream(unittest.TestCase):
+    def test_rows_are_dealt_in_turns_as_by_a_producer_that_knows_how_fast_they_come(self):
+        self.assertEqual([job.rows_per_turn(rate) for rate in (None, 5, 100, 1_000_000)], [256, 1, 10, 32])
 
 
 class WorkerLog(Folder):
