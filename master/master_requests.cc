@@ -101,7 +101,7 @@ Status NoLeases(const JobConfig& config, const std::atomic<bool>& stop) {
 
 // `too_late`: what that it has ended means. `else_what`: what that it does not run means.
 Status CheckRuns(const std::string& name, const JobProcesses& job, const std::string& too_late,
-                 const std::string& else_what) {
+                 const std::string& else_what = kNoChange) {
   if (job.state.phase() == MasterState::ACTIVE) return absl::OkStatus();
   if (job.state.phase() == MasterState::ENDED) {
     return absl::FailedPreconditionError(absl::StrCat(name, " has ended: ", too_late));
@@ -115,7 +115,7 @@ StatusOr<bool> CheckResize(const JobConfig& config, const JobProcesses& job, uin
                            const std::atomic<bool>& stop) {
   const std::string name = absl::StrCat("the job ", config.name());
   MILLRACE_RETURN_IF_ERROR(
-      CheckRuns(name, job, "the number of its workers cannot be changed any more", kNoChange));
+      CheckRuns(name, job, "the number of its workers cannot be changed any more"));
   if (!job.leases) return NoLeases(config, stop);
   if (workers > job.leases->most_workers) {
     return absl::InvalidArgumentError(absl::StrCat("--workers ", workers, ": ", name,
@@ -210,7 +210,7 @@ StatusOr<bool> CheckReshard(const JobConfig& config, const JobProcesses& job, ui
                             const std::atomic<bool>& stop) {
   const std::string name = absl::StrCat("the job ", config.name());
   MILLRACE_RETURN_IF_ERROR(
-      CheckRuns(name, job, "the number of its shards cannot be changed any more", kNoChange));
+      CheckRuns(name, job, "the number of its shards cannot be changed any more"));
   if (ShardsOf(job) == 0) {
     return absl::FailedPreconditionError(
         absl::StrCat(name,
