@@ -151,7 +151,7 @@ class Programs(unittest.TestCase):
         self.assert_one_line(self.master("--test", "none.csv"), 1, "--test: there is no file none.csv")
         self.assert_one_line(self.master("--input", "-"), 2, "cannot read standard input")
         self.assert_one_line(self.master("--shards", "4", "--server-processes", "5"), 2,
-                             "--server-processes 5: the job has 4 shards (--shards)")
+                             "--server-processes 5: give at most as many as --shards (4)")
         self.assert_one_line(self.master("--server-processes", "0", "--worker-processes", "0"), 2,
                              "no process is to run")
         self.assert_one_line(self.master("--worker-command", "no-such-program x"), 1,
