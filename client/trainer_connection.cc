@@ -4,14 +4,15 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_join.h"
 #include "base/random_number.h"
 #include "job/kafka_options.h"
+#include "job/layout_in_force.h"
 #include "kafka/timeouts.h"
 #include "tasks/parameter_options.h"
 #include "tasks/setting_bounds.h"
 #include "tasks/task_options.h"
-#include "topics/most_workers.h"
 #include "topics/parameter_layout.h"
 #include "topics/server_groups.h"
 #include "topics/topics.h"
@@ -64,7 +65,19 @@ TrainerConnection::TrainerConnection(const JobConfig& config, WorkerId trainer,
       stop_(stop),
       while_waiting_(std::move(while_waiting)),
       broker_retry_(stop, config.broker_timeout_s()),
-      repeat_(RepeatInterval(config), std::chrono::steady_clock::now()) {}
+      repeat_(RepeatInterval(config), std::chrono::steady_clock::now()),
+      silence_(std::chrono::steady_clock::now()),
+      served_until_(std::chrono::steady_clock::now()) {
+  handler_.on_record = [this](const ConsumedRecord& record) {
+    const Status usable = TakeRecord(record.partition, record.key, record.value);
+    if (!usable.ok()) unusable_ = std::string(usable.message());
+    return absl::OkStatus();
+  };
+  handler_.on_out_of_range = [this](int32_t partition) {
+    behind_.insert(partition);
+    return absl::OkStatus();
+  };
+}
 
 StatusOr<std::unique_ptr<TrainerConnection>> TrainerConnection::Open(
     const JobConfig& config, WorkerId trainer, const JobFeatures& features, double timeout_s,
@@ -72,7 +85,7 @@ StatusOr<std::unique_ptr<TrainerConnection>> TrainerConnection::Open(
   std::unique_ptr<TrainerConnection> connection(
       new TrainerConnection(config, trainer, features, stop, std::move(while_waiting)));
   MILLRACE_RETURN_IF_ERROR(connection->Agree(timeout_s));
-  MILLRACE_RETURN_IF_ERROR(connection->OpenClients());
+  MILLRACE_RETURN_IF_ERROR(connection->EnterLayoutInForce());
   return connection;
 }
 
@@ -86,11 +99,7 @@ Status TrainerConnection::Agree(double timeout_s) {
   MILLRACE_RETURN_IF_ERROR(CheckVersion(*published));
   MILLRACE_RETURN_IF_ERROR(WaitForTraining(timeout_s, refused));
   MILLRACE_RETURN_IF_ERROR(CheckVersion(training_));
-  MILLRACE_RETURN_IF_ERROR(CheckPublished(features_, training_));
-  return PrepareTopics(config_,
-                       TopicSizesOf(training_.training(), features_.workers(), training_.shards(),
-                                    GroupCount(training_)),
-                       stop_);
+  return CheckPublished(features_, training_);
 }
 
 Status TrainerConnection::WaitForTraining(double timeout_s, Offset refused_before) {
@@ -117,61 +126,76 @@ Status TrainerConnection::WaitForTraining(double timeout_s, Offset refused_befor
   }
 }
 
-Status TrainerConnection::OpenClients() {
+StatusOr<std::unique_ptr<TrainerConnection::Layout>> TrainerConnection::OpenLayout() {
+  auto layout = std::make_unique<Layout>();
+  layout->config = config_;
+  layout->training = training_;
+  MILLRACE_RETURN_IF_ERROR(
+      EnterLayout(*registry_, features_, layout->config, layout->training, stop_));
   const KafkaOptions kafka = ToKafkaOptions(config_);
-  const std::string topic = TopicName(config_, Topic::kWeights);
-  MILLRACE_ASSIGN_OR_RETURN(sender_, RecordSender::Create(config_, "trainer", {Topic::kGradients},
-                                                          broker_retry_, &wakeup_));
+  const std::string topic = TopicName(layout->config, Topic::kWeights);
+  MILLRACE_ASSIGN_OR_RETURN(layout->sender,
+                            RecordSender::Create(layout->config, "trainer", {Topic::kGradients},
+                                                 broker_retry_, &wakeup_));
   ConsumerOptions options;
   options.client_id = "trainer-weights";
   options.fetch_wait = kFetchWait;
-  MILLRACE_ASSIGN_OR_RETURN(weights_, PartitionConsumer::Create(kafka, options, topic, &wakeup_));
-  MILLRACE_ASSIGN_OR_RETURN(ranges_, PartitionConsumer::Create(kafka, {}, topic, nullptr));
-  model_ = MakeModel(features_, training_.training());
-  const WorkerOptions worker = MakeWorkerOptions(features_, training_, trainer_);
-  task_ = std::make_unique<TrainerTask>(worker, *model_, *LayOutParameters(features_),
-                                        RandomNumber() >> 20);
-  shared_ = std::make_unique<SharedWeightsReader>(WeightsShapeFrom(worker, *model_));
-  shared_partition_ = worker.SharedPartition();
-  handler_.on_record = [this](const ConsumedRecord& record) {
-    const Status usable = TakeRecord(record.partition, record.key, record.value);
-    if (!usable.ok()) unusable_ = std::string(usable.message());
-    return absl::OkStatus();
-  };
-  handler_.on_out_of_range = [this](int32_t partition) {
-    behind_.insert(partition);
-    return absl::OkStatus();
-  };
+  MILLRACE_ASSIGN_OR_RETURN(layout->weights,
+                            PartitionConsumer::Create(kafka, options, topic, &wakeup_));
+  MILLRACE_ASSIGN_OR_RETURN(layout->ranges, PartitionConsumer::Create(kafka, {}, topic, nullptr));
+  const WorkerOptions worker = MakeWorkerOptions(features_, layout->training, trainer_);
+  layout->shared = std::make_unique<SharedWeightsReader>(WeightsShapeFrom(worker, *model_));
+  layout->shared_partition = worker.SharedPartition();
   // Reading stands at the end before the first question is asked: no answer is missed.
-  MILLRACE_RETURN_IF_ERROR(ReadFromEnd(shared_partition_));
-  MILLRACE_RETURN_IF_ERROR(ReadFromEnd(static_cast<int32_t>(trainer_)));
-  MILLRACE_ASSIGN_OR_RETURN(straight_,
-                            AnswerReceiver::Create(config_, training_.shards(), &wakeup_));
-  straight_->Subscribe({trainer_});
-  task_->Start(out_);
-  return sender_->Send(out_);
+  MILLRACE_RETURN_IF_ERROR(ReadFromEnd(*layout, layout->shared_partition));
+  MILLRACE_RETURN_IF_ERROR(ReadFromEnd(*layout, static_cast<int32_t>(trainer_)));
+  MILLRACE_ASSIGN_OR_RETURN(
+      layout->straight,
+      AnswerReceiver::Create(layout->config, layout->training.shards(), &wakeup_));
+  layout->straight->Subscribe({trainer_});
+  return layout;
 }
 
-Status TrainerConnection::ReadFromEnd(int32_t partition) {
+Status TrainerConnection::EnterLayoutInForce() {
+  if (model_ == nullptr) model_ = MakeModel(features_, training_.training());
+  MILLRACE_ASSIGN_OR_RETURN(layout_, OpenLayout());
+  const WorkerOptions worker = MakeWorkerOptions(features_, layout_->training, trainer_);
+  const uint64_t attempt = RandomNumber() >> 20;
+  if (task_ == nullptr) {
+    task_ = std::make_unique<TrainerTask>(worker, *model_, *LayOutParameters(features_), attempt);
+  } else {
+    task_->GoOver(worker, attempt);
+  }
+  clock_ = task_->clock();
+  behind_.clear();
+  unusable_.clear();
+  out_.clear();
+  const Time now = std::chrono::steady_clock::now();
+  repeat_ = RepeatTimer(RepeatInterval(config_), now);
+  silence_.End(now);
+  return Ask();
+}
+
+Status TrainerConnection::ReadFromEnd(Layout& layout, int32_t partition) {
   MILLRACE_ASSIGN_OR_RETURN(const PartitionConsumer::Range range, broker_retry_.Run([&] {
-    return ranges_->QueryRange(partition, kBrokerCall);
+    return layout.ranges->QueryRange(partition, kBrokerCall);
   }));
-  return weights_->Assign(partition, range.end);
+  return layout.weights->Assign(partition, range.end);
 }
 
 Status TrainerConnection::TakeRecord(int32_t partition, std::string_view key,
                                      std::string_view value) {
-  if (partition != shared_partition_) return task_->ProcessWeights(key, value);
+  if (partition != layout_->shared_partition) return task_->ProcessWeights(key, value);
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const SharedWeights> shared,
-                            shared_->Take(key, value));
+                            layout_->shared->Take(key, value));
   if (shared != nullptr) task_->ProcessShared(shared);
   return absl::OkStatus();
 }
 
 StatusOr<size_t> TrainerConnection::PollOnce() {
-  MILLRACE_ASSIGN_OR_RETURN(size_t events, weights_->Poll(kRecordsAtOnce, handler_));
-  events +=
-      straight_->Poll([this](int32_t partition, std::string_view key, std::string_view value) {
+  MILLRACE_ASSIGN_OR_RETURN(size_t events, layout_->weights->Poll(kRecordsAtOnce, handler_));
+  events += layout_->straight->Poll(
+      [this](int32_t partition, std::string_view key, std::string_view value) {
         return TakeRecord(partition, key, value);
       });
   MILLRACE_RETURN_IF_ERROR(task_->Advance(out_));
@@ -179,23 +203,33 @@ StatusOr<size_t> TrainerConnection::PollOnce() {
   if (task_->clock() != clock_) {
     clock_ = task_->clock();
     repeat_.Answered(now);
+    silence_.End(now);
   }
-  if (sender_->DeliveryFailed()) task_->Repeat(out_);
+  if (layout_->sender->DeliveryFailed()) task_->Repeat(out_);
   MILLRACE_RETURN_IF_ERROR(RunTimers(now));
-  MILLRACE_RETURN_IF_ERROR(sender_->Send(out_));
+  MILLRACE_RETURN_IF_ERROR(layout_->sender->Send(out_));
   return events;
+}
+
+StatusOr<size_t> TrainerConnection::Advance() {
+  StatusOr<size_t> events = PollOnce();
+  if (events.ok() || stop_) return events;
+  const StatusOr<bool> is_over = IsNextLayoutInForce(*registry_, layout_->training.layout());
+  if (!is_over.value_or(false)) return events;
+  MILLRACE_RETURN_IF_ERROR(EnterLayoutInForce());
+  return 1;
 }
 
 Status TrainerConnection::RunTimers(Time now) {
   if (repeat_.Due(now)) {
     const size_t before = out_.size();
-    straight_->LookAgain();
+    layout_->straight->LookAgain();
     task_->Repeat(out_);
     repeat_.Repeated(now, out_.size() > before);
   }
   // Weights are short-lived: who was away for longer than they are kept asks again.
   for (const int32_t partition : std::exchange(behind_, {})) {
-    MILLRACE_RETURN_IF_ERROR(ReadFromEnd(partition));
+    MILLRACE_RETURN_IF_ERROR(ReadFromEnd(*layout_, partition));
     task_->Start(out_);
   }
   return CheckEnded(now);
@@ -206,17 +240,17 @@ Status TrainerConnection::CheckEnded(Time now) {
   if (task_->answered() || now < next_registry_read_) return absl::OkStatus();
   next_registry_read_ = now + kRegistryEvery;
   MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry_->ReadEnded());
-  if (!EveryShardEnded(ended, training_.shards())) return absl::OkStatus();
+  if (!EveryShardEnded(ended, layout_->training.shards())) return absl::OkStatus();
   return absl::FailedPreconditionError("the job " + config_.name() +
                                        " has ended: every trainer has left. Use another job");
 }
 
 Status TrainerConnection::Ask() {
   task_->Start(out_);
-  return sender_->Send(out_);
+  return layout_->sender->Send(out_);
 }
 
-Status TrainerConnection::Serve() { return PollOnce().status(); }
+Status TrainerConnection::Serve() { return Advance().status(); }
 
 bool TrainerConnection::ShouldStop() {
   const auto now = std::chrono::steady_clock::now();
@@ -228,17 +262,29 @@ bool TrainerConnection::ShouldStop() {
 }
 
 Status TrainerConnection::ServeUntil(const std::function<bool()>& done, double timeout_s) {
-  const auto begin = std::chrono::steady_clock::now();
+  const Time begin = std::chrono::steady_clock::now();
+  silence_.Skip(begin - served_until_);
+  const absl::Cleanup served = [this] { served_until_ = std::chrono::steady_clock::now(); };
   while (true) {
-    MILLRACE_ASSIGN_OR_RETURN(const size_t events, PollOnce());
+    MILLRACE_ASSIGN_OR_RETURN(const size_t events, Advance());
     if (done()) return absl::OkStatus();
     if (ShouldStop()) return absl::CancelledError("stopped");
-    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    const Time now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> waited = now - begin;
     if (timeout_s > 0 && waited.count() >= timeout_s) {
       return absl::DeadlineExceededError(WhatIsAwaited());
     }
+    MILLRACE_RETURN_IF_ERROR(LookForNextLayout(now));
     if (events == 0) wakeup_.WaitFor(kIdleWait);
   }
+}
+
+// Shards of a layout that is no more in force answer nothing that brings a trainer on.
+Status TrainerConnection::LookForNextLayout(Time now) {
+  if (!silence_.IsLookDue(now)) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const bool is_over,
+                            IsNextLayoutInForce(*registry_, layout_->training.layout()));
+  return is_over ? EnterLayoutInForce() : absl::OkStatus();
 }
 
 std::string TrainerConnection::WhatIsAwaited() const {

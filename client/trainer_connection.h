@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "job/job_registry.h"
 #include "job/record_sender.h"
+#include "job/silence.h"
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
 #include "kafka/wakeup.h"
@@ -27,7 +28,8 @@
 
 namespace millrace {
 
-// Used by one thread, that of the trainer.
+// Used by one thread, that of the trainer. When the job goes over to another number of shards, the
+// calls that serve the task go over to them, too.
 class TrainerConnection {
  public:
   // Publishes the parameters, or compares them with those that the job has, waits for the training
@@ -39,7 +41,8 @@ class TrainerConnection {
       const std::atomic<bool>& stop, std::function<void()> while_waiting);
 
   TrainerTask& task() { return *task_; }
-  const JobTraining& training() const { return training_; }
+  // Of the shards that it works with.
+  const JobTraining& training() const { return layout_->training; }
 
   // Serves the task until `done` (which is asked after each advance), for at most `timeout_s` (0:
   // without a limit). Cancelled by `stop`; DeadlineExceeded; FailedPrecondition when the job has
@@ -53,6 +56,18 @@ class TrainerConnection {
  private:
   using Time = std::chrono::steady_clock::time_point;
 
+  // What there is for one layout of the job's shards.
+  struct Layout {
+    JobConfig config;  // of the clients
+    JobTraining training;
+    std::unique_ptr<RecordSender> sender;
+    std::unique_ptr<PartitionConsumer> ranges;  // reads nothing
+    std::unique_ptr<PartitionConsumer> weights;
+    std::unique_ptr<AnswerReceiver> straight;
+    std::unique_ptr<SharedWeightsReader> shared;
+    int32_t shared_partition = 0;
+  };
+
   TrainerConnection(const JobConfig& config, WorkerId trainer, const JobFeatures& features,
                     const std::atomic<bool>& stop, std::function<void()> while_waiting);
   // Whether the caller is to stop waiting.
@@ -60,12 +75,20 @@ class TrainerConnection {
   Status Agree(double timeout_s);
   // `refused_before`: where refusals stand that do not count.
   Status WaitForTraining(double timeout_s, Offset refused_before);
-  Status OpenClients();
+  // Of the layout that is in force. Its clients read, and have asked nothing.
+  StatusOr<std::unique_ptr<Layout>> OpenLayout();
+  // Has the task work with the shards of the layout that is in force, and asks them where it
+  // stands. Until the clients are there an error changes nothing.
+  Status EnterLayoutInForce();
+  // Goes over, if the trainer has got no further for a while and a later layout is in force.
+  Status LookForNextLayout(Time now);
   // A record of `weights`. An error: it cannot be used.
   Status TakeRecord(int32_t partition, std::string_view key, std::string_view value);
   // Returns how many events there were.
   StatusOr<size_t> PollOnce();
-  Status ReadFromEnd(int32_t partition);
+  // The same; where its topics are gone, since others are in force, it goes over.
+  StatusOr<size_t> Advance();
+  Status ReadFromEnd(Layout& layout, int32_t partition);
   Status RunTimers(Time now);
   Status CheckEnded(Time now);
   std::string WhatIsAwaited() const;
@@ -73,23 +96,20 @@ class TrainerConnection {
   const JobConfig& config_;
   const WorkerId trainer_;
   JobFeatures features_;
-  JobTraining training_;
+  JobTraining training_;  // as it was published
   const std::atomic<bool>& stop_;
   const std::function<void()> while_waiting_;
   Time next_while_waiting_{};
   BrokerRetry broker_retry_;
   Wakeup wakeup_;
   std::unique_ptr<JobRegistry> registry_;
-  std::unique_ptr<RecordSender> sender_;
-  std::unique_ptr<PartitionConsumer> ranges_;  // reads nothing
-  std::unique_ptr<PartitionConsumer> weights_;
+  std::unique_ptr<Layout> layout_;
   ConsumerHandler handler_;
-  std::unique_ptr<AnswerReceiver> straight_;
-  int32_t shared_partition_ = 0;
   std::unique_ptr<Model> model_;
   std::unique_ptr<TrainerTask> task_;
-  std::unique_ptr<SharedWeightsReader> shared_;
   RepeatTimer repeat_;
+  Silence silence_;
+  Time served_until_;         // the trainer has done something else since
   Clock clock_ = 0;           // of the last answer
   std::set<int32_t> behind_;  // partitions of weights, deleted before they were read
   std::string unusable_;      // why the last record of weights was

@@ -186,13 +186,6 @@ Status CheckMayReshard(const JobConfig& config, const std::atomic<bool>& stop) {
                      " has several groups of servers, which have equally many shards from its "
                      "beginning on: their number cannot be changed"));
   }
-  if (begun->training().model() == Training::EXTERNAL) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name,
-                     " has trainers of one's own, which know the job's shards from its "
-                     "beginning on: their number cannot be changed. Start a new job (another "
-                     "--job) with another --shards, from a snapshot of this one"));
-  }
   return absl::OkStatus();
 }
 

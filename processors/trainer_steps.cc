@@ -29,12 +29,28 @@ void CutParts(const std::map<uint32_t, std::vector<float>>& values,
 }  // namespace
 
 TrainerSteps::TrainerSteps(std::vector<KeyRange> keys, std::vector<NamedTable> tables,
-                           const std::vector<KeyRange>& shards)
-    : keys_(std::move(keys)), tables_(std::move(tables)), shards_(shards), owners_(keys_.size()) {
-  for (size_t number = 0; number < keys_.size(); ++number) {
-    owners_[number] = static_cast<size_t>(std::ranges::count_if(
-        shards, [&](KeyRange shard) { return PartOf(keys_[number], shard).size() > 0; }));
+                           std::vector<KeyRange> shards)
+    : keys_(std::move(keys)),
+      tables_(std::move(tables)),
+      shards_(std::move(shards)),
+      owners_(CountOwners()) {}
+
+std::vector<size_t> TrainerSteps::CountOwners() const {
+  std::vector<size_t> owners;
+  for (const KeyRange keys : keys_) {
+    owners.push_back(static_cast<size_t>(std::ranges::count_if(
+        shards_, [keys](KeyRange shard) { return PartOf(keys, shard).size() > 0; })));
   }
+  return owners;
+}
+
+void TrainerSteps::GoOver(std::vector<KeyRange> shards) {
+  shards_ = std::move(shards);
+  owners_ = CountOwners();
+  values_at_.reset();
+  rows_.clear();
+  missing_.clear();
+  wants_new_rows_ = false;
 }
 
 void TrainerSteps::Add(Clock clock, TrainerStep step) {

@@ -32,7 +32,11 @@ class TrainerSteps final : public BatchSource {
   // `keys`: of each parameter; `tables`: those of them that are tables; `shards`: what each of the
   // job's shards has.
   TrainerSteps(std::vector<KeyRange> keys, std::vector<NamedTable> tables,
-               const std::vector<KeyRange>& shards);
+               std::vector<KeyRange> shards);
+
+  // The job has these shards from now on: the steps that are kept are for them, and values and rows
+  // are to come from them.
+  void GoOver(std::vector<KeyRange> shards);
 
   // ---- the trainer's side ----
 
@@ -90,12 +94,14 @@ class TrainerSteps final : public BatchSource {
   SourceBegin NeededFrom(const Progress& /*progress*/) const override { return {}; }
 
  private:
+  // Of each parameter: shards that have a part of it.
+  std::vector<size_t> CountOwners() const;
   void CutRows(const TrainerStep& step, ShardId shard, Gradient::Update& update) const;
 
   std::vector<KeyRange> keys_;
   std::vector<NamedTable> tables_;
   std::vector<KeyRange> shards_;
-  std::vector<size_t> owners_;  // of each parameter: shards that have a part of it
+  std::vector<size_t> owners_;  // CountOwners()
   std::map<Clock, TrainerStep> steps_;
   Clock forgotten_ = 0;  // steps of earlier clocks are needed no more
   bool leaves_ = false;

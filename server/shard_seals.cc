@@ -2,10 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include <cstdint>
-#include <vector>
-
-#include "kafka/broker_retry.h"
+#include "job/layout_in_force.h"
 
 namespace millrace {
 namespace {
@@ -38,14 +35,7 @@ StatusOr<bool> ShardSeals::Advance(const HostedShards& shards, Time now) {
   }
   if (published_.empty() || now < next_look_) return false;
   next_look_ = now + kSealLookEvery;
-  return IsNextInForce();
-}
-
-StatusOr<bool> ShardSeals::IsNextInForce() {
-  const StatusOr<std::vector<uint32_t>> layouts = registry_->ReadLayouts();
-  if (IsAway(layouts.status())) return false;
-  MILLRACE_RETURN_IF_ERROR(layouts.status());
-  return layouts->size() > training_.layout() + size_t{1};
+  return IsNextLayoutInForce(*registry_, training_.layout());
 }
 
 }  // namespace millrace

@@ -34,8 +34,6 @@ class ShardSeals {
   StatusOr<bool> Advance(const HostedShards& shards, Time now);
 
  private:
-  StatusOr<bool> IsNextInForce();
-
   const JobConfig& config_;
   const JobTraining& training_;
   const std::atomic<bool>& stop_;

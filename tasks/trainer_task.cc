@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "tasks/update_frames.h"
 #include "topics/partitioning.h"
 
@@ -20,31 +21,44 @@ std::vector<KeyRange> RangesOfShards(uint32_t shards, uint64_t keys) {
 
 TrainerTask::TrainerTask(const WorkerOptions& options, const Model& model,
                          std::vector<KeyRange> keys, uint64_t attempt)
-    : options_(options),
+    : model_(model),
       steps_(std::move(keys), options.tables,
              RangesOfShards(options.shards, model.parameter_count())),
-      training_(options_, model, steps_, attempt << 20),
-      joiner_(options.shards),
-      next_message_id_(attempt << 20) {}
+      joiner_(options.shards) {
+  Begin(options, attempt);
+}
+
+void TrainerTask::Begin(const WorkerOptions& options, uint64_t attempt) {
+  options_ = options;
+  training_.emplace(options_, model_, steps_, attempt << 20);
+  joiner_ = WeightsJoiner(options.shards);
+  next_message_id_ = attempt << 20;
+}
+
+void TrainerTask::GoOver(const WorkerOptions& options, uint64_t attempt) {
+  MILLRACE_CHECK(options.worker == options_.worker);
+  steps_.GoOver(RangesOfShards(options.shards, model_.parameter_count()));
+  Begin(options, attempt);
+}
 
 void TrainerTask::Start(std::vector<OutgoingRecord>& out) {
-  training_.Start(output_);
+  training_->Start(output_);
   Send(out);
 }
 
 Status TrainerTask::ProcessWeights(std::string_view key, std::string_view value) {
   MILLRACE_ASSIGN_OR_RETURN(const auto body, joiner_.Take(key, value));
-  return body ? training_.ProcessWeights(*body) : absl::OkStatus();
+  return body ? training_->ProcessWeights(*body) : absl::OkStatus();
 }
 
 Status TrainerTask::Advance(std::vector<OutgoingRecord>& out) {
-  MILLRACE_RETURN_IF_ERROR(training_.TryTrain(output_));
+  MILLRACE_RETURN_IF_ERROR(training_->TryTrain(output_));
   Send(out);
   return absl::OkStatus();
 }
 
 void TrainerTask::Repeat(std::vector<OutgoingRecord>& out) {
-  training_.Repeat(output_);
+  training_->Repeat(output_);
   Send(out);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -18,7 +19,8 @@ namespace millrace {
 
 // A worker of the job (tasks/worker_task.h) whose updates are steps(). Life of a task: Start, after
 // the reader of `weights` is at the end of its partition; then ProcessWeights and steps in any
-// order, Advance after either. Not thread-safe; no call blocks.
+// order, Advance after either. When the job goes over to other shards: GoOver, and Start again. Not
+// thread-safe; no call blocks.
 class TrainerTask {
  public:
   // `model` has the parameters of `keys`, and rows as wide as the widest of options.tables; it
@@ -26,6 +28,10 @@ class TrainerTask {
   // task ever started.
   TrainerTask(const WorkerOptions& options, const Model& model, std::vector<KeyRange> keys,
               uint64_t attempt);
+
+  // The job has other shards from now on, which `options` say. What is kept of steps is for them,
+  // and everything else is as in a new task.
+  void GoOver(const WorkerOptions& options, uint64_t attempt);
 
   TrainerSteps& steps() { return steps_; }
   const TrainerSteps& steps() const { return steps_; }
@@ -37,26 +43,28 @@ class TrainerTask {
   Status ProcessWeights(std::string_view key, std::string_view value);
   // A shared record (SharedWeightsReader).
   void ProcessShared(const std::shared_ptr<const SharedWeights>& shared) {
-    training_.ProcessShared(shared);
+    training_->ProcessShared(shared);
   }
   Status Advance(std::vector<OutgoingRecord>& out);
   // Repeats unanswered messages; see WorkerTrainingProcessor::Repeat.
   void Repeat(std::vector<OutgoingRecord>& out);
 
-  bool answered() const { return training_.answered(); }
-  std::vector<ShardId> SilentShards() const { return training_.SilentShards(); }
-  bool left() const { return training_.left(); }
+  bool answered() const { return training_->answered(); }
+  std::vector<ShardId> SilentShards() const { return training_->SilentShards(); }
+  bool left() const { return training_->left(); }
   // So many of its steps every shard has taken, once answered() and advanced.
-  Clock clock() const { return training_.progress().clock; }
+  Clock clock() const { return training_->progress().clock; }
 
  private:
+  void Begin(const WorkerOptions& options, uint64_t attempt);
   void Send(std::vector<OutgoingRecord>& out);
 
+  const Model& model_;
   WorkerOptions options_;
   TrainerSteps steps_;
-  WorkerTrainingProcessor training_;
+  std::optional<WorkerTrainingProcessor> training_;  // there from the beginning on
   WeightsJoiner joiner_;
-  uint64_t next_message_id_;
+  uint64_t next_message_id_ = 0;
   WorkerOutput output_;  // scratch
 };
 

@@ -1,8 +1,7 @@
 #include <memory>
 
 #include "job/job_registry.h"
-#include "topics/most_workers.h"
-#include "topics/server_groups.h"
+#include "job/layout_in_force.h"
 #include "worker/one_layout.h"
 #include "worker/worker_loop.h"
 
@@ -15,11 +14,7 @@ Status RunWorker(const JobConfig& config, const JobFeatures& features, const Job
     JobTraining in_force = training;
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                               JobRegistry::Create(config, stop));
-    MILLRACE_RETURN_IF_ERROR(FollowLayout(*registry, of_layout, in_force));
-    MILLRACE_RETURN_IF_ERROR(PrepareTopics(of_layout,
-                                           TopicSizesOf(training.training(), features.workers(),
-                                                        in_force.shards(), GroupCount(training)),
-                                           stop));
+    MILLRACE_RETURN_IF_ERROR(EnterLayout(*registry, features, of_layout, in_force, stop));
     MILLRACE_ASSIGN_OR_RETURN(const bool goes_over,
                               RunWorkerOfLayout(of_layout, features, in_force, self, stop));
     if (!goes_over) return absl::OkStatus();

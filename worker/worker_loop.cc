@@ -15,7 +15,9 @@
 #include "job/evaluation_log.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
+#include "job/layout_in_force.h"
 #include "job/record_sender.h"
+#include "job/silence.h"
 #include "job/trimmer.h"
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
@@ -34,7 +36,6 @@
 #include "worker/hosted_workers.h"
 #include "worker/leased_input.h"
 #include "worker/one_layout.h"
-#include "worker/silence.h"
 #include "worker/waiting_workers.h"
 
 namespace millrace {
@@ -67,7 +68,9 @@ class WorkerLoop {
     // A call that was waiting for a broker when the stop came ends as the loop does.
     Status status = Loop();
     // (Topics of shards that are no more may be deleted.)
-    if (!status.ok() && !stop_) has_next_layout_ = IsNextLayoutInForce().value_or(false);
+    if (!status.ok() && !stop_) {
+      has_next_layout_ = IsNextLayoutInForce(*registry_, training_.layout()).value_or(false);
+    }
     if (has_next_layout_ && !status.ok()) return absl::OkStatus();
     if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
     MILLRACE_RETURN_IF_ERROR(Close());
@@ -462,13 +465,7 @@ class WorkerLoop {
   // gets no further looks: soon, then more rarely, since rows may be what is missing.
   StatusOr<bool> HasNextLayout(SteadyTime now) {
     if (!silence_.IsLookDue(now)) return false;
-    const StatusOr<bool> is_in_force = IsNextLayoutInForce();
-    return IsAway(is_in_force.status()) ? StatusOr<bool>(false) : is_in_force;
-  }
-
-  StatusOr<bool> IsNextLayoutInForce() {
-    MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> layouts, registry_->ReadLayouts());
-    return layouts.size() > training_.layout() + size_t{1};
+    return IsNextLayoutInForce(*registry_, training_.layout());
   }
 
   Status Close() {

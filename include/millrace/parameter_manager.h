@@ -226,8 +226,9 @@ class ParameterManager {
 
   // The steps that this trainer has made, in this process and those before. Waits in the beginning.
   Result<uint64_t> Steps();
-  // Where the parameter is; of a table kInvalidArgument, since a hash of their ids spreads its
-  // rows. Waits in the beginning.
+  // Where the parameter is, by the shards that this trainer works with: it goes over to others
+  // while it waits (MasterApp reshard). Of a table kInvalidArgument, since a hash of their ids
+  // spreads its rows. Waits in the beginning.
   Result<std::vector<ShardRange>> Shard(int param_id);
 
   // Waits until all live trainers of the job have called it with this name (1 to 100 bytes), and

@@ -199,7 +199,7 @@ class ParameterManager:
         return self._trainer.steps()
 
     def shard(self, param: Param) -> list[tuple[int, int, int]]:
-        """Which numbers of the parameter are on which shard: (shard, begin, end)."""
+        """Which numbers of the parameter are on which shard: (shard, begin, end). MasterApp reshard changes that."""
         return self._trainer.shard(param.id)
 
     def barrier(self, name: str, trainers: int = 0) -> None:

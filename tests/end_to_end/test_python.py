@@ -23,6 +23,7 @@ import pandas
 import millrace
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import test_reshard  # noqa: E402
 import test_trainers  # noqa: E402
 import topology  # noqa: E402
 
@@ -163,6 +164,26 @@ class Factors(test_trainers.OnABroker):
             "factors-rest", steps=0, servers={"server": [0, 1], "server1": [2]},
             training=("--from-snapshot", snapshots / "factors-half-end", "--new-stream"))  # fmt: skip
         self.assertEqual(after.tobytes(), right.tobytes())
+
+
+class ReshardingFactors(test_reshard.TrainersOnABroker):
+    """Trainers with embedding tables on servers whose number of shards changes."""
+
+    trainer = [sys.executable, topology.ROOT / "python" / "examples" / "factors_trainer.py"]
+    training = ["--optimizer", "adagrad", "--learning-rate", "0.3"]
+    steps = 4000
+
+    def file(self, job):
+        return job.folder / "{rank}.npy"
+
+    def end_of(self, job):
+        weights = super().end_of(job)
+        first, second = ((job.folder / f"{trainer}.npy").read_bytes() for trainer in range(2))
+        self.assertEqual(first, second)
+        return weights + first
+
+    def test_changes_no_byte_whoever_is_killed(self):
+        self.assert_goes_to_three_shards_and_back_whoever_is_killed()
 
 
 class Trainers(test_trainers.OnABroker):

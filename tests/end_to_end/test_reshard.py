@@ -2,6 +2,8 @@
 
 import pathlib
 import random
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -13,7 +15,10 @@ import topology  # noqa: E402
 from test_master import MASTER, OnABroker  # noqa: E402
 
 
-class Resharding(OnABroker):
+DIGITS_TRAINER = topology.BUILD / "examples" / "digits-trainer" / "digits_trainer"
+
+
+class ReshardsOnABroker(OnABroker):
     def reshard(self, job, shards, code=0):
         return job.ask("reshard", "--shards", str(shards), code=code)
 
@@ -37,10 +42,34 @@ class Resharding(OnABroker):
             self.assertIsNone(job.processes["master"].poll(), job.log("master"))
             time.sleep(0.1)
 
+    def reshard_while_all_are_killed(self, job, draw, number, shards):
+        """number: of the layout that comes. MasterApp is started again, and starts the others again."""
+        # Written to `control`, whether a master is there or not.
+        asking = subprocess.Popen(
+            [MASTER, "reshard", "--brokers", self.broker.address, "--job", job.name, "--shards", str(shards)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        self.addCleanup(asking.wait)
+        self.addCleanup(asking.kill)
+        for _ in range(6):
+            time.sleep(draw.uniform(0, 0.7))
+            names = ["master", "server-0", "server-1", "worker-0", "worker-1"]
+            for victim in draw.sample(names, draw.randint(1, 3)):
+                if victim == "master":
+                    job.kill("master")
+                    job.start("master")
+                elif victim in (running := job.running()) and running[victim][1]:
+                    job.kill_pid(running[victim][1])
+        if asking.wait() != 0 and job.status()["next_shards"] == 0 and self.shards(job)[1] < number:
+            self.reshard(job, shards)  # it was killed before it had said it, or gave up waiting
+        self.wait_for_layout(job, number)
+        self.assertEqual(self.shards(job)[0], list(range(shards)))
+
     def topics(self, job):
         listed = self.broker.tool("kafka-topics", "--list")
         return {name for name in listed.split() if name.startswith(job.name + ".")}
 
+
+class Resharding(ReshardsOnABroker):
     def test_changes_no_byte_and_no_process(self):
         job = self.job(["--shards", "2", "--rate", "400"], rows=9000).start()
         job.wait_for_rows(300)
@@ -65,25 +94,7 @@ class Resharding(OnABroker):
         draw = random.Random(1)
         job.wait_for_rows(300)
         for number, shards in enumerate((5, 1, 3), 1):
-            # Written to `control`, whether a master is there or not.
-            asking = subprocess.Popen(
-                [MASTER, "reshard", "--brokers", self.broker.address, "--job", job.name, "--shards",
-                 str(shards)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-            self.addCleanup(asking.wait)
-            self.addCleanup(asking.kill)
-            for _ in range(6):
-                time.sleep(draw.uniform(0, 0.7))
-                names = ["master", "server-0", "server-1", "worker-0", "worker-1"]
-                for victim in draw.sample(names, draw.randint(1, 3)):
-                    if victim == "master":
-                        job.kill("master")
-                        job.start("master")
-                    elif victim in (running := job.running()) and running[victim][1]:
-                        job.kill_pid(running[victim][1])
-            if asking.wait() != 0 and job.status()["next_shards"] == 0 and self.shards(job)[1] < number:
-                self.reshard(job, shards)  # it was killed before it had said it, or gave up waiting
-            self.wait_for_layout(job, number)
-            self.assertEqual(self.shards(job)[0], list(range(shards)))
+            self.reshard_while_all_are_killed(job, draw, number, shards)
             job.wait_for_rows(job.watched()[1]["rows_trained"] + 100)
         self.assertEqual(self.shards(job)[1], 3)  # each change was carried out once
         self.assert_ended_well(job)
@@ -139,6 +150,80 @@ class Resharding(OnABroker):
         nobody.start()
         nobody.wait_for_log("master", "worker-0 runs")
         self.assertIn("has no server processes", self.refused(nobody, "reshard", "--shards", "2"))
+
+
+class TrainersOnABroker(ReshardsOnABroker):
+    """Jobs of trainers of one's own, which MasterApp runs."""
+
+    trainer = [DIGITS_TRAINER]
+    training = ["--optimizer", "momentum", "--learning-rate", "0.05"]
+    steps = 8000
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        subprocess.run([sys.executable, topology.ROOT / "datasets" / "digits.py", "--out", cls.path],
+                       check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+
+    def file(self, _):
+        """The last argument of a job's trainers."""
+        return self.path / "digits.csv"
+
+    def trainers(self, name, *flags):
+        job = self.job(["--shards", "2", *flags], name=name, workers=2,
+                       training=["--model", "external", *self.training])  # fmt: skip
+        command = [*self.trainer, self.broker.address, name, 2, "{rank}", self.steps, self.file(job)]
+        job.commands["master"] += ["--worker-command", shlex.join(map(str, command))]
+        return job
+
+    @staticmethod
+    def last_step(job, trainer):
+        log = job.run_dir / "logs" / f"worker-{trainer}.log"
+        said = log.read_text(errors="replace") if log.exists() else ""
+        return max(map(int, re.findall(r"^step (\d+): .*\n", said, re.M)), default=-1)
+
+    def wait_for_steps(self, job, more):
+        """Until both trainers have made so many more."""
+        for trainer in range(2):
+            end, step = time.monotonic() + topology.PATIENCE, self.last_step(job, trainer) + more
+            self.assertLess(step, self.steps - 100, "too late to be of any use")
+            while self.last_step(job, trainer) < step:
+                self.assertLess(time.monotonic(), end, job.log("master"))
+                self.assertIsNone(job.processes["master"].poll(), job.log("master"))
+                time.sleep(0.05)
+
+    def end_of(self, job):
+        """What it has learnt: bytes."""
+        self.assertEqual(job.wait("master"), 0, job.log("master"))
+        self.assertEqual(job.running(), {})
+        return job.weights.read_bytes()
+
+    def assert_goes_to_three_shards_and_back_whoever_is_killed(self):
+        calm = self.end_of(self.trainers("calm").start())
+        job, draw = self.trainers("killed").start(), random.Random(2)
+        for number, shards in enumerate((3, 2), 1):
+            self.wait_for_steps(job, 200)
+            self.reshard_while_all_are_killed(job, draw, number, shards)
+        self.wait_for_steps(job, 200)
+        self.assertEqual(self.shards(job), ([0, 1], 2))
+        self.assertEqual(self.end_of(job), calm)
+
+
+class ReshardingTrainers(TrainersOnABroker):
+    def test_changes_no_byte_and_no_process(self):
+        calm = self.end_of(self.trainers("left-alone").start())
+        job = self.trainers("goes-over", "--answers", "direct").start()
+        self.wait_for_steps(job, 200)
+        before = job.running()
+        for number, shards in enumerate((3, 2), 1):
+            self.reshard(job, shards)
+            self.assertEqual(self.shards(job), (list(range(shards)), number))
+            self.wait_for_steps(job, 200)
+        self.assertEqual(job.running(), before)
+        self.assertEqual(self.end_of(job), calm)
+
+    def test_changes_no_byte_whoever_is_killed(self):
+        self.assert_goes_to_three_shards_and_back_whoever_is_killed()
 
 
 if __name__ == "__main__":

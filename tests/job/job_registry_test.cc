@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "job/layout_in_force.h"
 #include "kafka/producer.h"
 #include "tests/kafka/mock_cluster.h"
 #include "topics/frame.h"
@@ -84,6 +85,20 @@ TEST_F(JobRegistryTest, TheLayoutOfShardsIsWhatAllSealedShardsHaveSaid) {
   EXPECT_EQ(training.shards(), 5u);
   // Who begins with the settings of the job's beginning does not contradict it.
   EXPECT_TRUE(late->PublishTraining(TrainingWith(1)).ok());
+}
+
+TEST_F(JobRegistryTest, WhoWorksWithALayoutLearnsThatALaterOneIsInForce) {
+  const std::unique_ptr<JobRegistry> registry = Open();
+  EXPECT_FALSE(*IsNextLayoutInForce(*registry, 0)) << "the job has not begun";
+  ASSERT_TRUE(registry->PublishTraining(TrainingWith(1)).ok());
+  ASSERT_TRUE(registry->PublishSealed(0, ShardId(0), 1).ok());
+  EXPECT_FALSE(*IsNextLayoutInForce(*registry, 0));
+  ASSERT_TRUE(registry->PublishSealed(0, ShardId(1), 1).ok());
+  EXPECT_TRUE(*IsNextLayoutInForce(*registry, 0));
+  EXPECT_FALSE(*IsNextLayoutInForce(*registry, 1));
+  ASSERT_TRUE(registry->PublishSealed(1, ShardId(0), 4).ok());
+  EXPECT_TRUE(*IsNextLayoutInForce(*registry, 0)) << "it has missed one";
+  EXPECT_TRUE(*IsNextLayoutInForce(*registry, 1));
 }
 
 TEST_F(JobRegistryTest, SealsOfShardsThatNoJobHasAreIgnored) {

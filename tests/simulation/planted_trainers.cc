@@ -293,6 +293,37 @@ class SendsTheFirstShardAll final : public TrainerHost {
   }
 };
 
+// When the job goes over to other shards it forgets the step that it has made and that not all have
+// taken.
+class GoesOverWithoutItsStep final : public TrainerHost {
+ public:
+  using TrainerHost::TrainerHost;
+
+ protected:
+  std::unique_ptr<TrainerTask> GoOver(WorkerId worker, std::unique_ptr<TrainerTask>) override {
+    return NewTask(worker);
+  }
+};
+
+// When the job goes over to other shards it makes a step of the next clock of what it has made of
+// this one.
+class SaysItsStepOnceMore final : public TrainerHost {
+ public:
+  using TrainerHost::TrainerHost;
+
+ protected:
+  std::unique_ptr<TrainerTask> GoOver(WorkerId worker, std::unique_ptr<TrainerTask> task) override {
+    std::unique_ptr<TrainerTask> gone = TrainerHost::GoOver(worker, std::move(task));
+    TrainerSteps& steps = gone->steps();
+    for (Clock clock = 0; clock < Clock(100); ++clock) {
+      if (steps.WantsValues(clock)) continue;  // there is no step of it
+      steps.Add(clock + 1, steps.Of(clock));
+      break;
+    }
+    return gone;
+  }
+};
+
 template <class Trainer>
 PlantedError InTrainer(std::string name, uint64_t seeds,
                        std::function<void(Scenario&, Faults&)> adjust) {
@@ -320,6 +351,11 @@ void SequentialTrainers(Scenario& scenario, Faults& faults) {
 void ContinuedTrainers(Scenario& scenario, Faults& faults) {
   Trainers(scenario, faults);
   DrawContinuation(faults);
+}
+
+void TrainersOnOtherShards(Scenario& scenario, Faults& faults) {
+  SequentialTrainers(scenario, faults);
+  DrawReshard(scenario, faults);
 }
 
 // Of two tables and a parameter.
@@ -395,6 +431,10 @@ std::vector<PlantedError> PlantedInTrainers() {
       "a trainer that takes what nobody has put for values", 20, SequentialTrainers));
   errors.push_back(InTrainer<SendsTheFirstShardAll>("a trainer that sends one shard only its step",
                                                     20, SequentialTrainers));
+  errors.push_back(InTrainer<GoesOverWithoutItsStep>(
+      "a trainer that goes over to other shards without its step", 20, TrainersOnOtherShards));
+  errors.push_back(InTrainer<SaysItsStepOnceMore>(
+      "a trainer that says its step once more to other shards", 20, TrainersOnOtherShards));
   errors.push_back(InServer<CountsRowsTwice>("an update of a table's row that counts twice", 20,
                                              TrainersOfTables));
   errors.push_back(InServer<CountsStepsOfItsRowsOnly>(

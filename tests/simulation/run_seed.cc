@@ -1,7 +1,9 @@
 // A seed's job, what it is compared with, and the job that starts from its snapshot.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/simulation/inspector_compare.h"
@@ -97,7 +99,7 @@ void Continue(const Scenario& scenario, const Simulation& before, const Factory&
 }
 
 // The shards that the job has gone over to go on, and end in the same bytes.
-void GoOnWithOtherShards(const Scenario& scenario, const Simulation& before, const Factory& factory,
+void GoOnWithOtherShards(const Scenario& scenario, Simulation& before, const Factory& factory,
                          Random& random, Outcome& outcome) {
   Scenario next = scenario;
   next.start = before.Sealed();
@@ -107,11 +109,18 @@ void GoOnWithOtherShards(const Scenario& scenario, const Simulation& before, con
   faults.timer = true;
   faults.losses = false;
   faults.strangers = false;
-  Simulation simulation(next, faults, factory, random.Next());
+  std::map<WorkerId, GoingTrainer> going;
+  if (scenario.external()) {
+    going = before.TakeTrainers();
+    // Some begin again instead.
+    std::erase_if(going, [&random](const auto&) { return random.Chance(0.2); });
+  }
+  Simulation simulation(next, faults, factory, random.Next(), std::move(going));
   Run(simulation, outcome);
   const bool comparable = scenario.sequential() && scenario.one_pass() && scenario.repeatable();
   if (outcome.violation.empty() && comparable && !AnyPoisoned(before, scenario.shards)) {
     ++outcome.coverage["job on other shards, and compared"];
+    if (scenario.external()) ++outcome.coverage["trainers on other shards, and compared"];
     outcome.violation = Compare(next, simulation, outcome);
   }
   if (outcome.violation.empty()) return;
@@ -161,7 +170,9 @@ void DrawResizes(Scenario& scenario, Faults& faults) {
 
 void DrawTrainers(Scenario& scenario, Faults& faults) {
   DrawTrainers(scenario);
-  if (Random::Hash(scenario.data_seed, 0, 0, 50009) % 4 == 0) DrawContinuation(faults);
+  const uint64_t drawn = Random::Hash(scenario.data_seed, 0, 0, 50009) % 4;
+  if (drawn == 0) DrawContinuation(faults);
+  if (drawn == 1) DrawReshard(scenario, faults);
 }
 
 Outcome RunSeed(uint64_t seed) {

@@ -36,7 +36,7 @@ Factory Factory::Production() {
 }
 
 Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Factory& factory,
-                       uint64_t seed)
+                       uint64_t seed, std::map<WorkerId, GoingTrainer> going)
     : faults_(faults),
       factory_(factory),
       world_(scenario, seed),
@@ -49,6 +49,7 @@ Simulation::Simulation(const Scenario& scenario, const Faults& faults, const Fac
       next_row_(scenario.workers),
       now_ms_(scenario.workers, 1'000'000) {
   world_.observer = &inspector_;
+  world_.going = std::move(going);
   world_.faults = faults.turns > 0;
   world_.disk_errors = faults.disk_errors;
   if (scenario.external()) {  // no rows are produced
@@ -438,6 +439,15 @@ bool Simulation::TakeSealed() {
   for (const ServerHost* server : server_)
     inspector_.OnSealed(server->task(), server->disk()->map->Clone());
   return true;
+}
+
+std::map<WorkerId, GoingTrainer> Simulation::TakeTrainers() {
+  std::map<WorkerId, GoingTrainer> going;
+  for (WorkerId worker = 0; worker < owner_.size(); ++worker) {
+    std::optional<GoingTrainer> trainer = owner_[worker]->TakeTrainer(worker);
+    if (trainer) going.emplace(worker, *std::move(trainer));
+  }
+  return going;
 }
 
 std::string Simulation::Standstill() const {

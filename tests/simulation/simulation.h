@@ -52,7 +52,7 @@ Faults DrawFaults(Random& random);
 void DrawLostCopies(Scenario& scenario, Faults& faults);
 // A job whose workers come, leave and come again while it runs.
 void DrawResizes(Scenario& scenario, Faults& faults);
-// A job of trainers of one's own, which another may go on from.
+// A job of trainers of one's own, which another may go on from, or which goes over to other shards.
 void DrawTrainers(Scenario& scenario, Faults& faults);
 // Another job, on another number of shards, starts from the newest snapshot.
 void DrawContinuation(Faults& faults);
@@ -72,7 +72,9 @@ struct Factory {
 
 class Simulation {
  public:
-  Simulation(const Scenario& scenario, const Faults& faults, const Factory& factory, uint64_t seed);
+  // `going`: trainers that come from other shards, in the middle of their steps.
+  Simulation(const Scenario& scenario, const Faults& faults, const Factory& factory, uint64_t seed,
+             std::map<WorkerId, GoingTrainer> going = {});
 
   // Until everything has come to rest, or something has gone wrong: then says what.
   std::string Run();
@@ -88,6 +90,8 @@ class Simulation {
   std::shared_ptr<StoredSnapshot> NewestSnapshot() const { return inspector_.NewestSnapshot(); }
   // What the job's next shards begin from; null: it has ended with those that it had.
   std::shared_ptr<StoredSnapshot> Sealed() const { return inspector_.Sealed(); }
+  // Trainers that go over to the next shards in the middle of their steps. It outlives them.
+  std::map<WorkerId, GoingTrainer> TakeTrainers();
   // Somebody has written updates in the name of workers, maybe after the last of them.
   bool forged() const { return world_.forged; }
   // Each worker has had one task, which has computed all that was accepted: so it has still what it

@@ -178,6 +178,8 @@ constexpr std::string_view kMustHappen[] = {
     "stranger: weights that say that a worker has left",
     "trainer behind the shared weights",
     "trainer behind the weights",
+    "trainer goes over with a step on its way",
+    "trainers on other shards, and compared",
     "transaction that is refused for good",
     "transaction that times out while it is written",
     "transaction that times out",

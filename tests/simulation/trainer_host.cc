@@ -25,14 +25,43 @@ void TrainerHost::SendFrom(WorkerId worker) {
 
 void TrainerHost::Assign(WorkerId worker) {
   Hosted hosted;
-  hosted.task =
-      std::make_unique<TrainerTask>(MakeWorkerOptions(world_.scenario, worker), *world_.model,
-                                    KeysOf(world_.scenario), world_.next_attempt++);
+  if (auto going = world_.going.extract(worker)) {
+    GoingTrainer& trainer = going.mapped();
+    if (trainer.task->steps().pending() > 0) {
+      world_.Count("trainer goes over with a step on its way");
+    }
+    hosted.task = GoOver(worker, std::move(trainer.task));
+    hosted.offered = trainer.offered;
+    hosted.leaves = trainer.leaves;
+  } else {
+    hosted.task = NewTask(worker);
+  }
   if (tasks_.empty()) {
     next_shared_ = world_.log.End(Topic::kWeights, SharedWeightsPartition(world_.scenario.workers));
   }
   Begin(worker, hosted);
   tasks_[worker] = std::move(hosted);
+}
+
+std::unique_ptr<TrainerTask> TrainerHost::NewTask(WorkerId worker) {
+  return std::make_unique<TrainerTask>(MakeWorkerOptions(world_.scenario, worker), *world_.model,
+                                       KeysOf(world_.scenario), world_.next_attempt++);
+}
+
+std::unique_ptr<TrainerTask> TrainerHost::GoOver(WorkerId worker,
+                                                 std::unique_ptr<TrainerTask> task) {
+  task->GoOver(MakeWorkerOptions(world_.scenario, worker), world_.next_attempt++);
+  return task;
+}
+
+std::optional<GoingTrainer> TrainerHost::TakeTrainer(WorkerId worker) {
+  const auto found = tasks_.find(worker);
+  if (!alive() || zombie() || must_stop_ || found == tasks_.end() || found->second.lost) {
+    return std::nullopt;
+  }
+  Hosted hosted = std::move(found->second);
+  tasks_.erase(found);
+  return GoingTrainer{std::move(hosted.task), hosted.offered, hosted.leaves};
 }
 
 // Reading stands at the end before the first question is asked: no answer is missed.

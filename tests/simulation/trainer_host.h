@@ -25,6 +25,7 @@ class TrainerHost : public WorkerProcess {
   void Assign(WorkerId worker) override;
   void Revoke(WorkerId worker, bool /*lost*/) override { tasks_.erase(worker); }
   void Lose(WorkerId worker) override;
+  std::optional<GoingTrainer> TakeTrainer(WorkerId worker) override;
   bool Has(WorkerId worker) const override { return tasks_.contains(worker); }
   void RepeatAll() override;
   bool left(WorkerId worker) const override { return tasks_.at(worker).task->left(); }
@@ -32,7 +33,9 @@ class TrainerHost : public WorkerProcess {
   std::string Describe(WorkerId worker) const override;
 
  protected:
+  std::unique_ptr<TrainerTask> NewTask(WorkerId worker);
   // The seam: what a planted error does otherwise.
+  virtual std::unique_ptr<TrainerTask> GoOver(WorkerId worker, std::unique_ptr<TrainerTask> task);
   virtual TrainerStep MakeStep(WorkerId worker, Clock clock, const TrainerSteps& steps) const;
   // What the steps have read; of a row that they have not, zeros.
   RowReader RowsIn(const TrainerSteps& steps) const;

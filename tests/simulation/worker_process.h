@@ -1,6 +1,7 @@
 // Who trains, as the simulation sees it: a process that has some of the job's workers.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/types.h"
@@ -21,6 +22,8 @@ class WorkerProcess : public Host {
   // The group has given the partition to another, but this process does not know it yet.
   virtual void Lose(WorkerId worker) = 0;
   virtual bool Has(WorkerId worker) const = 0;
+  // Where the job goes over to other shards: takes a trainer of one's own along.
+  virtual std::optional<GoingTrainer> TakeTrainer(WorkerId /*worker*/) { return std::nullopt; }
   // Where workers change: the plan is read further, by chance. Returns whether it was.
   virtual bool FollowPlan() { return false; }
 

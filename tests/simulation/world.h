@@ -17,6 +17,7 @@
 #include "stores/memory_byte_map.h"
 #include "tasks/shard_image.h"
 #include "tasks/shard_task.h"
+#include "tasks/trainer_task.h"
 #include "tests/simulation/answer_pipes.h"
 #include "tests/simulation/memory_log.h"
 #include "tests/simulation/random.h"
@@ -76,6 +77,13 @@ struct InputLoss {
   bool refused = false;
 };
 
+// A trainer of one's own in the middle of its steps, on its way to other shards.
+struct GoingTrainer {
+  std::unique_ptr<TrainerTask> task;
+  std::optional<Clock> offered{};  // the last clock of which it has made a step
+  bool leaves = false;
+};
+
 struct World {
   World(const Scenario& job, uint64_t seed)
       : scenario(job),
@@ -102,6 +110,8 @@ struct World {
   // Of a job whose workers change: what the plan says of each; it may be a worker's first record,
   // or later ones. None: it has not joined yet.
   std::vector<std::vector<WorkerLeases>> plan;
+  // Trainers that have come from other shards, and are not hosted yet.
+  std::map<WorkerId, GoingTrainer> going;
   // Up to where each partition of `parameters` has been compacted.
   std::vector<Offset> compacted;
   uint64_t next_attempt = 1;

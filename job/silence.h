@@ -1,4 +1,4 @@
-// For how long no worker of a process has got further.
+// For how long no worker of a process has got further, or a trainer.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,13 @@ class Silence {
 
   explicit Silence(Time now) { End(now); }
 
-  // A worker has got further.
+  // Somebody has got further.
   void End(Time now) {
     pause_ = kFirst;
     next_look_ = now + pause_;
   }
+  // For so long nobody has waited: that counts for nothing.
+  void Skip(Time::duration busy) { next_look_ += busy; }
   // Whether it is time to look: then it has been done.
   bool IsLookDue(Time now) {
     if (now < next_look_) return false;

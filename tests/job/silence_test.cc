@@ -1,4 +1,4 @@
-#include "worker/silence.h"
+#include "job/silence.h"
 
 #include <gtest/gtest.h>
 
@@ -28,6 +28,17 @@ TEST(Silence, EndsWithAnyProgress) {
   silence.End(begin + seconds(6));
   EXPECT_FALSE(silence.IsLookDue(begin + milliseconds(6999)));
   EXPECT_TRUE(silence.IsLookDue(begin + seconds(7)));
+}
+
+TEST(Silence, IsNotTheTimeInWhichNobodyWaits) {
+  const Silence::Time begin{};
+  Silence silence(begin);
+  silence.Skip(seconds(60));
+  EXPECT_FALSE(silence.IsLookDue(begin + seconds(60) + milliseconds(999)));
+  EXPECT_TRUE(silence.IsLookDue(begin + seconds(61)));
+  silence.Skip(milliseconds(500));
+  EXPECT_FALSE(silence.IsLookDue(begin + seconds(63)));
+  EXPECT_TRUE(silence.IsLookDue(begin + seconds(63) + milliseconds(500)));
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+// The layout of a job's shards (JobSealed) that is in force.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/status.h"
+#include "job/job_registry.h"
+#include "messages/job.pb.h"
+#include "messages/records.pb.h"
+
+namespace millrace {
+
+// Has a program work with the layout that is in force: FollowLayout for `config` and `training`,
+// and the layout's topics (PrepareTopics). `features` and `training`: as the job has published
+// them.
+Status EnterLayout(JobRegistry& registry, const JobFeatures& features, JobConfig& config,
+                   JobTraining& training, const std::atomic<bool>& stop);
+
+// Whether a later layout than this one is in force; false while no broker answers. Else errors are
+// those of JobRegistry.
+StatusOr<bool> IsNextLayoutInForce(JobRegistry& registry, uint32_t layout);
+
+}  // namespace millrace
