@@ -85,8 +85,24 @@ void EmbeddingTable::LetGo() {
   none_to_evict_ = false;
 }
 
+StatusOr<bool> EmbeddingTable::StoreMayHaveMore() {
+  if (has_evicted_) return true;
+  if (!store_had_rows_) {
+    bool has_rows = false;
+    const auto look = [&](std::string_view key, std::string_view /*value*/) {
+      has_rows = EmbeddingIdOf(key, options_.table).has_value();
+      return false;
+    };
+    MILLRACE_RETURN_IF_ERROR(store_->Scan(EmbeddingRowKey(options_.table, 0), {}, look));
+    store_had_rows_ = has_rows;
+  }
+  return *store_had_rows_;
+}
+
 Status EmbeddingTable::ReadStore(std::span<const EmbeddingId> ids,
                                  std::span<const size_t> missing) {
+  MILLRACE_ASSIGN_OR_RETURN(const bool may_have_more, StoreMayHaveMore());
+  if (!may_have_more) return absl::OkStatus();
   std::vector<std::string> keys;
   keys.reserve(missing.size());
   for (const size_t i : missing) keys.push_back(EmbeddingRowKey(options_.table, ids[i]));
@@ -143,6 +159,7 @@ bool EmbeddingTable::Evict() {
     row.touched = false;
     if (touched) continue;
     Free(place);
+    has_evicted_ = true;
     return true;
   }
   none_to_evict_ = true;
