@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "stores/memory_byte_map.h"
+#include "tasks/first_checkpoint.h"
 #include "tasks/state_codec.h"
 #include "tests/processors/parameters_fixture.h"
 #include "tests/processors/server_fixture.h"
@@ -183,6 +184,31 @@ TEST_F(ShardTaskTest, WorkersThatGetRowsAndNothingElseAreAnsweredByARecordEach) 
   ASSERT_THAT(out_, SizeIs(2));
   EXPECT_TRUE(AnswerFrom(SharedIn(out_[0]), 1)) << "who gets no rows has a part in the shared one";
   EXPECT_EQ(out_[1].partition, 0);
+}
+
+// A message that makes no step lets time pass, and no answer is made as of it.
+TEST_F(ShardTaskTest, OtherShardsGoOnWithTheRowsThatHadNotExpiredAtTheLastStep) {
+  ServerOptions options = SmallServer();
+  options.workers = 2;
+  options.embeddings.emplace();
+  options.embeddings->initial_limit.assign(5, 0.5f);
+  options.embeddings->expire_after_ms = 5;
+  Use(options);
+  for (WorkerId worker = 0; worker < 2; ++worker) {
+    Gradient update = Update(worker, 0, std::vector<float>(kRange.size(), 1), kRange);
+    EmbeddingBlock& rows = *update.mutable_update()->mutable_embeddings();
+    rows.add_id(7);
+    for (size_t i = 0; i < 5; ++i) rows.add_value(1);
+    AppendAndFold(update);
+  }
+  AppendAndFold(Update(0, 1, std::vector<float>(kRange.size(), 1), kRange));  // 10 ms later
+  Checkpoint();
+  FirstCheckpoint first(options_, SnapshotStart::kSameStream);
+  first.AddState(0, SnapshotStateFrom(task_->processor()));
+  ASSERT_TRUE(AddSealedValues(options_, *store_, first).ok());
+  const auto checkpoint = first.Finish();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->rows.size(), 1u);
 }
 
 // Two instances of a shard, one of them replaced, may answer different workers at one position.
