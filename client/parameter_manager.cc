@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/distinct_ids.h"
 #include "base/status.h"
 #include "client/node_client.h"
 #include "client/quiet.h"
@@ -19,6 +20,7 @@
 #include "job/job_registry.h"
 #include "processors/policy.h"
 #include "processors/server_options.h"
+#include "processors/step_rows.h"
 #include "topics/parameter_layout.h"
 #include "topics/partitioning.h"
 #include "topics/server_groups.h"
@@ -48,13 +50,9 @@ absl::Status CheckGradOf(const Table& table, std::span<const float> numbers, con
                                     what);
 }
 
-// `sum` is empty, or as long as `row`.
-void AddRow(std::span<const float> row, std::vector<float>& sum) {
-  if (sum.empty()) {
-    sum.assign(row.begin(), row.end());
-    return;
-  }
-  for (size_t i = 0; i < sum.size(); ++i) sum[i] += row[i];
+// Whether the ranges of ids, both ascending, overlap.
+bool Overlap(std::span<const EmbeddingId> a, std::span<const EmbeddingId> b) {
+  return !a.empty() && !b.empty() && a.front() <= b.back() && b.front() <= a.back();
 }
 
 template <typename T>
@@ -145,30 +143,33 @@ class ParameterManager::Impl {
     return absl::OkStatus();
   }
 
-  // ids.size() x the table's width.
-  absl::Status GetRows(const Table& table, std::span<const uint64_t> ids,
-                       std::vector<float>& rows) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::vector<EmbeddingId> wanted, RowsOf(table, ids));
+  // Waits for the rows, which CopyRows then has.
+  absl::Status ReadRows(const Table& table, std::span<const uint64_t> ids) {
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<EmbeddingId> wanted, RowsOf(table, ids));
+    AskedRows asked(std::move(wanted));
     do {
       MILLRACE_RETURN_IF_ERROR(WaitForValues());
-      steps().ReadRows(wanted);
+      steps().ReadRows(asked.distinct());
       MILLRACE_RETURN_IF_ERROR(WaitUntil([this] { return steps().MissingRows().empty(); }));
       // (Another process may have made steps as this trainer.)
-    } while (steps().values_at() != next_ || !steps().HasRows(wanted));
-    rows.clear();
-    for (const EmbeddingId id : wanted) {
-      const std::span<const float> row = steps().ValuesOf(id);
-      rows.insert(rows.end(), row.begin(), row.end());
-    }
-    rows_read_[table.id()] = next_;
+    } while (steps().values_at() != next_ || !steps().HasRows(asked.distinct()));
+    rows_read_.insert_or_assign(table.id(), ReadTable{next_, std::move(asked)});
     return absl::OkStatus();
+  }
+
+  // Those of the last ReadRows: as many as ids were given to it, of the table's width.
+  void CopyRows(const Table& table, std::span<float> rows) {
+    const AskedRows& asked = rows_read_.at(table.id()).rows;
+    steps().CopyRows(asked.distinct(), row_scratch_);
+    asked.Spread(row_scratch_, steps().row_width(), table.width(), rows);
   }
 
   absl::Status WantRows(const Table& table, std::span<const uint64_t> ids) {
     MILLRACE_RETURN_IF_ERROR(CheckHasNotLeft());
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<EmbeddingId> wanted, RowsOf(table, ids));
     MILLRACE_RETURN_IF_ERROR(CheckFits(open_.wanted.size() + ids.size()));
-    open_.wanted.insert(wanted.begin(), wanted.end());
+    open_.wanted.insert(open_.wanted.end(), wanted.begin(), wanted.end());
+    SortDistinct(open_.wanted);
     return absl::OkStatus();
   }
 
@@ -177,23 +178,23 @@ class ParameterManager::Impl {
     MILLRACE_RETURN_IF_ERROR(Begin());
     MILLRACE_RETURN_IF_ERROR(CheckHasNotLeft());
     const auto read = rows_read_.find(table.id());
-    if (read == rows_read_.end() || (IsSequential() && read->second != next_)) {
+    if (read == rows_read_.end() || (IsSequential() && read->second.at != next_)) {
       return absl::FailedPreconditionError(
           "the table " + table.spec().name +
           ": its rows were not read for this step; call GetRows first");
     }
-    MILLRACE_ASSIGN_OR_RETURN(const std::vector<EmbeddingId> ids, RowsOf(table, table.ids()));
-    MILLRACE_RETURN_IF_ERROR(CheckFits(open_.table_rows.size() + ids.size()));
-    std::map<EmbeddingId, std::vector<float>> sums;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      AddRow(table.grad().subspan(i * table.width(), table.width()), sums[ids[i]]);
+    const AskedRows& asked = read->second.rows;
+    MILLRACE_RETURN_IF_ERROR(CheckFits(open_.table_rows.ids.size() + asked.size()));
+    StepRows sums = asked.SumsOf(table.grad(), table.width());
+    // (Where rows are updated once more, nothing has changed until all is known to be well.)
+    const bool is_again = Overlap(open_.table_rows.ids, sums.ids);
+    if (is_again) AddRows(open_.table_rows, TablesOf(features_), sums);
+    MILLRACE_RETURN_IF_ERROR(CheckGradOf(table, sums.values, "sum of the step's updates"));
+    if (is_again) {
+      open_.table_rows = std::move(sums);
+    } else {
+      AddRows(std::move(sums), TablesOf(features_), open_.table_rows);
     }
-    for (auto& [id, sum] : sums) {
-      const auto before = open_.table_rows.find(id);
-      if (before != open_.table_rows.end()) AddRow(before->second, sum);
-      MILLRACE_RETURN_IF_ERROR(CheckGradOf(table, sum, "sum of the step's updates"));
-    }
-    for (auto& [id, sum] : sums) open_.table_rows.insert_or_assign(id, std::move(sum));
     return absl::OkStatus();
   }
 
@@ -242,7 +243,7 @@ class ParameterManager::Impl {
       open_ = {};
       return connection_->Serve();
     }
-    const bool is_empty = open_.part.empty() && open_.table_rows.empty();
+    const bool is_empty = open_.part.empty() && open_.table_rows.ids.empty();
     open_.weight = is_empty ? 0 : weight;
     open_.rows = is_empty ? 0 : static_cast<uint64_t>(std::llround(std::min(weight, 1e9)));
     steps().Add(next_++, std::exchange(open_, {}));
@@ -428,6 +429,12 @@ class ParameterManager::Impl {
     return absl::OkStatus();
   }
 
+  // A table's rows that were read last, and the clock at which they were.
+  struct ReadTable {
+    Clock at;
+    AskedRows rows;
+  };
+
   const Settings settings_;
   const JobConfig config_;
   const std::atomic<bool> never_{false};
@@ -440,7 +447,8 @@ class ParameterManager::Impl {
   Clock next_ = 0;  // of the open step
   Clock read_ = 0;  // the clock at which values were last read
   TrainerStep open_;
-  std::map<int, Clock> rows_read_;  // by table: the clock at which its rows were last read
+  std::map<int, ReadTable> rows_read_;  // by table
+  std::vector<float> row_scratch_;      // keeps its memory
 };
 
 ParameterManager::ParameterManager(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -500,18 +508,16 @@ Status ParameterManager::Update(const Param& param) {
 Status ParameterManager::GetRows(Table* table, std::span<const uint64_t> ids) {
   if (Status own = CheckIsOwn(table); !own.ok()) return own;
   const std::vector<uint64_t> asked(ids.begin(), ids.end());  // (they may be table->ids())
-  std::vector<float> rows;
-  if (const absl::Status read = impl_->GetRows(*table, asked, rows); !read.ok()) {
-    return ToPublic(read);
-  }
-  if (rows.size() != table->memory_->rows.size()) {
+  if (const absl::Status read = impl_->ReadRows(*table, asked); !read.ok()) return ToPublic(read);
+  const size_t floats = asked.size() * table->width();
+  if (floats != table->memory_->rows.size()) {
     table->memory_ = std::make_shared<Table::Memory>();
-    table->memory_->grad.resize(rows.size());
-    table->memory_->rows = std::move(rows);
+    table->memory_->rows.resize(floats);
+    table->memory_->grad.resize(floats);
   } else {
-    std::ranges::copy(rows, table->memory_->rows.begin());
     std::ranges::fill(table->memory_->grad, 0.0f);
   }
+  impl_->CopyRows(*table, table->memory_->rows);
   table->ids_ = asked;
   table->version_ = impl_->steps_read();
   return {};

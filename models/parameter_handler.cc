@@ -39,7 +39,9 @@ class StepByMean final : public ParameterHandler {
         l2_(options_.kind == Kind::kFtrl
                 ? 0.0f
                 : static_cast<float>(settings.l2 * settings.decay_multiplier)),
-        optimizer_(Optimizer::Create(options_)) {}
+        optimizer_(Optimizer::Create(options_)) {
+    MILLRACE_CHECK(optimizer_->slot_count() <= kMostSlots);
+  }
 
   size_t slot_count() const override { return optimizer_->slot_count(); }
 
@@ -60,24 +62,33 @@ class StepByMean final : public ParameterHandler {
   Status HandleUpdate(const ParameterSlice& slice, std::span<const float> sum,
                       double weight) const override {
     const auto scale = static_cast<float>(1.0 / weight);
-    const size_t size = sum.size();
-    std::vector<float> gradient(size);
-    for (size_t i = 0; i < size; ++i) gradient[i] = sum[i] * scale;
-    if (l2_ > 0) {
-      for (size_t i = 0; i < size; ++i) gradient[i] += l2_ * slice.values[i];
-    }
-    // The optimizer has its slots one behind the other; a shard has those of all its keys so.
-    std::vector<float> slots;
-    for (const std::span<float> slot : slice.slots)
-      slots.insert(slots.end(), slot.begin(), slot.end());
-    optimizer_->Step(slice.updates, gradient, slice.values, slots);
-    for (size_t s = 0; s < slice.slots.size(); ++s) {
-      std::copy_n(slots.begin() + static_cast<ptrdiff_t>(s * size), size, slice.slots[s].begin());
+    // In parts that need no memory of their own: a table's step calls this for each of its rows.
+    constexpr size_t kPart = 1024;
+    std::array<float, kPart> gradient;
+    std::array<float, kMostSlots * kPart> slots;
+    for (size_t begin = 0; begin < sum.size(); begin += kPart) {
+      const size_t size = std::min(kPart, sum.size() - begin);
+      const std::span<float> values = slice.values.subspan(begin, size);
+      for (size_t i = 0; i < size; ++i) gradient[i] = sum[begin + i] * scale;
+      if (l2_ > 0) {
+        for (size_t i = 0; i < size; ++i) gradient[i] += l2_ * values[i];
+      }
+      // The optimizer has its slots one behind the other; a shard has those of all its keys so.
+      for (size_t s = 0; s < slice.slots.size(); ++s) {
+        std::copy_n(slice.slots[s].data() + begin, size, slots.data() + s * size);
+      }
+      optimizer_->Step(slice.updates, std::span(gradient).first(size), values,
+                       std::span(slots).first(slice.slots.size() * size));
+      for (size_t s = 0; s < slice.slots.size(); ++s) {
+        std::copy_n(slots.data() + s * size, size, slice.slots[s].data() + begin);
+      }
     }
     return absl::OkStatus();
   }
 
  private:
+  static constexpr size_t kMostSlots = 2;  // of an optimizer
+
   static OptimizerOptions OptionsOf(const HandlerSettings& settings) {
     OptimizerOptions options = settings.optimizer;
     options.learning_rate *= settings.learning_rate_multiplier;

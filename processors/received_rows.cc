@@ -18,19 +18,37 @@ bool ReceivedRows::Have(std::span<const EmbeddingId> ids, Clock min_clock) const
   for (const Answer& answer : answers_) {
     if (answer.min_clock >= min_clock && std::ranges::includes(answer.rows.id(), ids)) return true;
   }
-  return std::ranges::all_of(ids,
-                             [&](EmbeddingId id) { return Find(id, 0, min_clock) != nullptr; });
+  std::vector<const float*> found;
+  FindAll(ids, 0, min_clock, found);
+  return std::ranges::all_of(found, [](const float* row) { return row != nullptr; });
 }
 
 const float* ReceivedRows::Find(EmbeddingId id, size_t width, Clock min_clock) const {
-  for (const Answer& answer : answers_) {
-    if (answer.min_clock < min_clock) continue;
-    const auto& ids = answer.rows.id();
-    const auto found = std::ranges::lower_bound(ids, id);
-    if (found == ids.end() || *found != id) continue;
-    return answer.rows.value().data() + static_cast<size_t>(found - ids.begin()) * width;
+  std::vector<const float*> found;
+  FindAll({&id, 1}, width, min_clock, found);
+  return found.front();
+}
+
+// An answer has the rows that it was asked for: mostly the next one there is the next one here.
+void ReceivedRows::FindAll(std::span<const EmbeddingId> ids, size_t width, Clock min_clock,
+                           std::vector<const float*>& found) const {
+  std::vector<const EmbeddingId*> nexts;  // by answer: those before are lower
+  for (const Answer& answer : answers_) nexts.push_back(answer.rows.id().data());
+  for (const EmbeddingId id : ids) {
+    const float* row = nullptr;
+    for (size_t i = 0; i < answers_.size() && row == nullptr; ++i) {
+      const Answer& answer = answers_[i];
+      if (answer.min_clock < min_clock) continue;
+      const EmbeddingId* const begin = answer.rows.id().data();
+      const EmbeddingId* const end = begin + answer.rows.id_size();
+      const EmbeddingId*& next = nexts[i];
+      if (next != end && *next < id) ++next;
+      if (next != end && *next < id) next = std::lower_bound(next, end, id);
+      if (next == end || *next != id) continue;
+      row = answer.rows.value().data() + static_cast<size_t>(next - begin) * width;
+    }
+    found.push_back(row);
   }
-  return nullptr;
 }
 
 }  // namespace millrace

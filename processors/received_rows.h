@@ -5,6 +5,7 @@
 #include <deque>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/types.h"
 #include "messages/records.pb.h"
@@ -27,6 +28,9 @@ class ReceivedRows {
   bool Have(std::span<const EmbeddingId> ids, Clock min_clock) const;
   // The row's values, `width` of them, until the next Add. Null: it has not come since min_clock.
   const float* Find(EmbeddingId id, size_t width, Clock min_clock) const;
+  // Appends what Find says of each of the ids, ascending.
+  void FindAll(std::span<const EmbeddingId> ids, size_t width, Clock min_clock,
+               std::vector<const float*>& found) const;
 
  private:
   struct Answer {

@@ -93,9 +93,11 @@ void ShardTables::SumRows(std::span<const Gradient::Update* const> updates) {
 bool ShardTables::SumsAreFinite() const {
   for (size_t i = 0; i < ids_.size(); ++i) {
     const auto scale = static_cast<float>(1.0 / tables_.at(TableOf(ids_[i])).weight);
+    int beyond = 0;
     for (const float sum : std::span(sums_).subspan(i * width_, width_)) {
-      if (!std::isfinite(sum) || !std::isfinite(sum * scale)) return false;
+      beyond |= static_cast<int>(!std::isfinite(sum) || !std::isfinite(sum * scale));
     }
+    if (beyond != 0) return false;
   }
   return true;
 }

@@ -1,6 +1,8 @@
 #include "processors/trainer_steps.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -32,6 +34,7 @@ TrainerSteps::TrainerSteps(std::vector<KeyRange> keys, std::vector<NamedTable> t
                            std::vector<KeyRange> shards)
     : keys_(std::move(keys)),
       tables_(std::move(tables)),
+      row_width_(WidestRow(tables_)),
       shards_(std::move(shards)),
       owners_(CountOwners()) {}
 
@@ -48,7 +51,7 @@ void TrainerSteps::GoOver(std::vector<KeyRange> shards) {
   shards_ = std::move(shards);
   owners_ = CountOwners();
   values_at_.reset();
-  rows_.clear();
+  ForgetRows();
   missing_.clear();
   wants_new_rows_ = false;
 }
@@ -62,7 +65,7 @@ void TrainerSteps::Add(Clock clock, TrainerStep step) {
 void TrainerSteps::TakeValues(Clock clock, std::span<const float> values,
                               const std::vector<std::span<const uint32_t>>& put) {
   values_at_ = clock;
-  rows_.clear();
+  ForgetRows();
   missing_.clear();
   values_.assign(values.begin(), values.end());
   std::vector<size_t> owners(keys_.size());
@@ -79,23 +82,64 @@ void TrainerSteps::TakeValues(Clock clock, std::span<const float> values,
 
 void TrainerSteps::ReadRows(std::span<const EmbeddingId> ids) {
   MILLRACE_CHECK(values_at_.has_value());
-  for (const EmbeddingId id : ids) {
-    MILLRACE_CHECK(TableOf(id) < tables_.size());
-    if (!rows_.contains(id)) missing_.insert(id);
+  MILLRACE_CHECK(std::ranges::adjacent_find(ids, std::greater_equal<>()) == ids.end());
+  MILLRACE_CHECK(ids.empty() || TableOf(ids.back()) < tables_.size());
+  std::vector<EmbeddingId> fresh;
+  fresh.reserve(ids.size());
+  std::ranges::set_difference(ids, row_ids_, std::back_inserter(fresh));
+  if (missing_.empty()) {
+    missing_ = std::move(fresh);
+    return;
   }
+  std::vector<EmbeddingId> all;
+  std::ranges::set_union(missing_, fresh, std::back_inserter(all));
+  missing_ = std::move(all);
 }
 
 bool TrainerSteps::HasRows(std::span<const EmbeddingId> ids) const {
-  return std::ranges::all_of(ids, [this](EmbeddingId id) { return rows_.contains(id); });
+  return std::ranges::includes(row_ids_, ids);
 }
 
-void TrainerSteps::TakeRows(std::span<const float> values, size_t width) {
-  MILLRACE_CHECK(values.size() == missing_.size() * width);
-  const float* row = values.data();
-  for (const EmbeddingId id : missing_) {
-    rows_.emplace(id, std::vector<float>(row, row + tables_[TableOf(id)].width));
-    row += width;
+std::span<const float> TrainerSteps::ValuesOf(EmbeddingId id) const {
+  const auto found = std::ranges::lower_bound(row_ids_, id);
+  MILLRACE_CHECK(found != row_ids_.end() && *found == id);
+  const auto place = static_cast<size_t>(found - row_ids_.begin());
+  return std::span(row_values_).subspan(place * row_width_, tables_[TableOf(id)].width);
+}
+
+void TrainerSteps::CopyRows(std::span<const EmbeddingId> ids, std::vector<float>& values) const {
+  values.clear();
+  values.reserve(ids.size() * row_width_);
+  size_t place = 0;
+  for (const EmbeddingId id : ids) {
+    while (place < row_ids_.size() && row_ids_[place] != id) ++place;
+    MILLRACE_CHECK(place < row_ids_.size());
+    const float* const row = row_values_.data() + place * row_width_;
+    values.insert(values.end(), row, row + row_width_);
   }
+}
+
+void TrainerSteps::TakeRows(std::span<const float> values) {
+  MILLRACE_CHECK(values.size() == missing_.size() * row_width_);
+  if (row_ids_.empty()) {
+    row_ids_.swap(missing_);
+    row_values_.assign(values.begin(), values.end());
+    return;
+  }
+  std::vector<EmbeddingId> ids;
+  std::vector<float> rows;
+  rows.reserve(row_values_.size() + values.size());
+  const float* old = row_values_.data();
+  const float* fresh = values.data();
+  for (size_t i = 0, k = 0; i < row_ids_.size() || k < missing_.size();) {
+    const bool is_old = k == missing_.size() || (i < row_ids_.size() && row_ids_[i] < missing_[k]);
+    ids.push_back(is_old ? row_ids_[i++] : missing_[k++]);
+    const float*& row = is_old ? old : fresh;
+    rows.insert(rows.end(), row, row + row_width_);
+    row += row_width_;
+  }
+  row_ids_ = std::move(ids);
+  row_values_ = std::move(rows);
   missing_.clear();
 }
 
@@ -110,15 +154,25 @@ void TrainerSteps::CutRows(const TrainerStep& step, ShardId shard, Gradient::Upd
   update.clear_table();
   update.clear_embeddings();
   update.clear_wanted();
-  for (const auto& [id, sums] : step.table_rows) {
-    const NamedTable& table = tables_.at(TableOf(id));
-    MILLRACE_CHECK(sums.size() == table.width);
-    const bool is_new =
-        update.table().empty() || *update.table().rbegin() != table.parameter;  // (they ascend)
-    if (is_new) update.add_table(table.parameter);
-    if (ShardOfEmbedding(id, shards) != shard) continue;
-    update.mutable_embeddings()->add_id(id);
-    update.mutable_embeddings()->mutable_value()->Add(sums.begin(), sums.end());
+  const StepRows& rows = step.table_rows;
+  if (!rows.ids.empty()) {
+    // About as many as it will be.
+    EmbeddingBlock& block = *update.mutable_embeddings();
+    block.mutable_id()->Reserve(static_cast<int>(rows.ids.size() / shards));
+    block.mutable_value()->Reserve(static_cast<int>(rows.values.size() / shards));
+    const float* sums = rows.values.data();
+    for (const EmbeddingId id : rows.ids) {
+      const NamedTable& table = tables_.at(TableOf(id));
+      const bool is_new =
+          update.table().empty() || *update.table().rbegin() != table.parameter;  // (they ascend)
+      if (is_new) update.add_table(table.parameter);
+      const float* const row = std::exchange(sums, sums + table.width);
+      if (ShardOfEmbedding(id, shards) != shard) continue;
+      block.add_id(id);
+      block.mutable_value()->Add(row, row + table.width);
+    }
+    MILLRACE_CHECK(sums == rows.values.data() + rows.values.size());
+    if (block.id().empty()) update.clear_embeddings();
   }
   for (const EmbeddingId id : step.wanted) {
     if (ShardOfEmbedding(id, shards) == shard) update.add_wanted(id);

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/types.h"
 #include "processors/batch_source.h"
+#include "processors/step_rows.h"
 #include "topics/table_rows.h"
 
 namespace millrace {
@@ -19,10 +19,11 @@ namespace millrace {
 struct TrainerStep {
   std::map<uint32_t, std::vector<float>> put{};
   std::map<uint32_t, std::vector<float>> part{};
-  std::map<EmbeddingId, std::vector<float>> table_rows{};  // each as wide as its table
-  std::set<EmbeddingId> wanted{};  // the rows that the answer to the step is to bring
-  double weight = 0;               // > 0 if there are parts or rows
-  uint64_t rows = 0;               // for the display
+  StepRows table_rows{};
+  // The rows that the answer to the step is to bring; ascending, distinct.
+  std::vector<EmbeddingId> wanted{};
+  double weight = 0;  // > 0 if there are parts or rows
+  uint64_t rows = 0;  // for the display
 };
 
 // Keeps each step until every shard has taken it, and the values that the next one is made of. Not
@@ -49,7 +50,7 @@ class TrainerSteps final : public BatchSource {
   // Asks for the values once more, and for rows that were read.
   void WantValues() {
     values_at_.reset();
-    rows_.clear();
+    ForgetRows();
     wants_new_rows_ = true;
   }
   // The clock of the step that is to be made of values(), once they are there.
@@ -59,19 +60,23 @@ class TrainerSteps final : public BatchSource {
   const std::vector<uint32_t>& has_values() const { return has_values_; }
 
   // The step that is to be made of values() reads these rows, too; REQUIRES values_at(), and rows
-  // of `tables`.
+  // of `tables`; ascending, distinct.
   void ReadRows(std::span<const EmbeddingId> ids);
-  // Whether these rows were read and are there, of the clock values_at().
+  // Whether these rows, ascending, were read and are there, of the clock values_at().
   bool HasRows(std::span<const EmbeddingId> ids) const;
   // The values of such a row, as wide as its table.
-  std::span<const float> ValuesOf(EmbeddingId id) const { return rows_.at(id); }
+  std::span<const float> ValuesOf(EmbeddingId id) const;
+  // Those of many, ascending, each with zeros behind it up to row_width(): ids.size() rows.
+  void CopyRows(std::span<const EmbeddingId> ids, std::vector<float>& values) const;
+  // Of the widest table.
+  size_t row_width() const { return row_width_; }
 
   // ---- the worker's side ----
 
-  // The rows that the step of this clock is still to read.
-  const std::set<EmbeddingId>& MissingRows() const { return missing_; }
-  // `values`: of all of MissingRows(), in their order, each `width` floats.
-  void TakeRows(std::span<const float> values, size_t width);
+  // The rows that the step of this clock is still to read; ascending, distinct.
+  const std::vector<EmbeddingId>& MissingRows() const { return missing_; }
+  // `values`: of all of MissingRows(), in their order, each row_width() floats.
+  void TakeRows(std::span<const float> values);
   // Whether rows that came with earlier answers will not do. Says it once.
   bool WantsNewRows() { return std::exchange(wants_new_rows_, false); }
 
@@ -97,9 +102,15 @@ class TrainerSteps final : public BatchSource {
   // Of each parameter: shards that have a part of it.
   std::vector<size_t> CountOwners() const;
   void CutRows(const TrainerStep& step, ShardId shard, Gradient::Update& update) const;
+  // Keeps their memory.
+  void ForgetRows() {
+    row_ids_.clear();
+    row_values_.clear();
+  }
 
   std::vector<KeyRange> keys_;
   std::vector<NamedTable> tables_;
+  size_t row_width_;
   std::vector<KeyRange> shards_;
   std::vector<size_t> owners_;  // CountOwners()
   std::map<Clock, TrainerStep> steps_;
@@ -108,9 +119,11 @@ class TrainerSteps final : public BatchSource {
   std::optional<Clock> values_at_;
   std::vector<float> values_;
   std::vector<uint32_t> has_values_;
-  // Of the clock values_at_.
-  std::map<EmbeddingId, std::vector<float>> rows_;
-  std::set<EmbeddingId> missing_;
+  // The rows that were read, of the clock values_at_: ids, ascending, and row_width_ values of
+  // each.
+  std::vector<EmbeddingId> row_ids_;
+  std::vector<float> row_values_;
+  std::vector<EmbeddingId> missing_;  // ascending; none of row_ids_
   bool wants_new_rows_ = false;
 };
 

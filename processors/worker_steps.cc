@@ -1,6 +1,5 @@
 // What a worker does with the steps of a trainer of one's own, in place of batches of rows.
 
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -35,16 +34,15 @@ void WorkerTrainingProcessor::OfferRows(WorkerOutput& output) {
   if (options_.pipeline > 1 && steps_->WantsNewRows()) {
     for (Part& part : parts_) part.rows.Clear();
   }
-  const std::set<EmbeddingId>& missing = steps_->MissingRows();
   std::vector<std::vector<EmbeddingId>> needed =
-      SplitByShard(std::vector<EmbeddingId>(missing.begin(), missing.end()), options_.shards);
+      SplitByShard(steps_->MissingRows(), options_.shards);
   if (needed != needed_) {
     needed_ = std::move(needed);
     for (Part& part : parts_) part.asked_for_embeddings.reset();
   }
   if (!HasEmbeddings(output)) return;
   AssembleEmbeddings();
-  steps_->TakeRows(rows_.values, model_.row_width());
+  steps_->TakeRows(rows_.values);
 }
 
 void WorkerTrainingProcessor::SendStep(WorkerOutput& output) {

@@ -270,14 +270,19 @@ bool WorkerTrainingProcessor::LacksEmbeddings(ShardId shard) const {
   return !part.rows.Have(needed_[shard], LeastMinClock(next_.clock));
 }
 
-const float* WorkerTrainingProcessor::FindRow(const Part& part, EmbeddingId id) const {
+void WorkerTrainingProcessor::FindRows(ShardId shard, std::vector<const float*>& found) const {
+  const Part& part = parts_[shard];
   const Weights& message = MessageOf(part);
+  const size_t width = model_.row_width();
   if (&message == &part.message) {
-    return part.rows.Find(id, model_.row_width(), LeastMinClock(next_.clock));
+    part.rows.FindAll(needed_[shard], width, LeastMinClock(next_.clock), found);
+    return;
   }
   const auto& ids = message.embeddings().id();
-  const auto place = std::ranges::lower_bound(ids, id) - ids.begin();
-  return message.embeddings().value().data() + static_cast<size_t>(place) * model_.row_width();
+  for (const EmbeddingId id : needed_[shard]) {
+    const auto place = std::ranges::lower_bound(ids, id) - ids.begin();
+    found.push_back(message.embeddings().value().data() + static_cast<size_t>(place) * width);
+  }
 }
 
 bool WorkerTrainingProcessor::HasEmbeddings(WorkerOutput& output) {
@@ -306,11 +311,14 @@ void WorkerTrainingProcessor::AssembleEmbeddings() {
     const float* values;
   };
   std::vector<Source> sources;
+  std::vector<const float*> found;
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
-    for (EmbeddingId id : needed_[shard]) {
-      const float* const values = FindRow(parts_[shard], id);
-      MILLRACE_CHECK(values != nullptr);  // HasEmbeddings
-      sources.push_back({id, values});
+    const std::vector<EmbeddingId>& ids = needed_[shard];
+    found.clear();
+    FindRows(shard, found);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      MILLRACE_CHECK(found[i] != nullptr);  // HasEmbeddings
+      sources.push_back({ids[i], found[i]});
     }
   }
   if (options_.shards > 1) std::ranges::sort(sources, {}, &Source::id);
@@ -320,7 +328,6 @@ void WorkerTrainingProcessor::AssembleEmbeddings() {
     rows_.ids.push_back(source.id);
     rows_.values.insert(rows_.values.end(), source.values, source.values + width);
   }
-  rows_.gradient.assign(rows_.values.size(), 0.0f);
 }
 
 void WorkerTrainingProcessor::AssembleWeights() {
@@ -354,6 +361,7 @@ void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
   AssembleWeights();
   const bool has_rows = model_.row_width() > 0;
   if (has_rows) AssembleEmbeddings();
+  rows_.gradient.assign(rows_.values.size(), 0.0f);
   const BatchTrainer::Result result =
       trainer_.Train(batch_, weights_, moments_, {rows_.ids, rows_.values, rows_.gradient});
   rows_seen_ += result.new_rows;

@@ -147,7 +147,8 @@ class WorkerTrainingProcessor {
   // have not. (A worker that knew the next batch has requested its rows with the last update.)
   bool HasEmbeddings(WorkerOutput& output);
   bool LacksEmbeddings(ShardId shard) const;
-  const float* FindRow(const Part& part, EmbeddingId id) const;
+  // Appends where the values of the shard's needed_ rows are. REQUIRES: !LacksEmbeddings(shard).
+  void FindRows(ShardId shard, std::vector<const float*>& found) const;
   void AskForEmbeddings(ShardId shard, WorkerOutput& output);
   // Of the embedding rows that the rows name: distinct ids, ascending, by shard.
   std::vector<std::vector<EmbeddingId>> IdsOf(RowsView rows) const;

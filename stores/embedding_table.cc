@@ -7,8 +7,16 @@
 
 #include "base/check.h"
 #include "base/initial_row.h"
+#include "base/prefetch.h"
 
 namespace millrace {
+namespace {
+
+// Rows are scattered over the memory, and so is their index. None is waited for: what is asked for
+// some steps ahead is there when its turn comes.
+constexpr size_t kPlacesAhead = 8;
+
+}  // namespace
 
 void DrawInitialRow(const EmbeddingTableOptions& options, EmbeddingId id, std::span<float> values) {
   const std::vector<float>& limit = options.limits_by_prefix.empty()
@@ -44,18 +52,13 @@ void EmbeddingTable::CatchUp(size_t place, const RowTime& now, std::span<float> 
 
 Status EmbeddingTable::Take(std::span<const EmbeddingId> ids) {
   LetGo();
-  // Rows are scattered over the memory, and so is their index. None is waited for: what is asked
-  // for some steps ahead is there when its turn comes. (GCC drops a call to `prefetch` that it does
-  // not inline, for want of an effect: Hash must stay that small.)
+  // (GCC drops a call to `prefetch` that it does not inline, for want of an effect: Hash must stay
+  // that small.)
   for (size_t i = 0; i < ids.size(); ++i) {
-    constexpr size_t kAhead = 8;
-    if (i + kAhead < ids.size()) places_.prefetch(ids[i + kAhead]);
+    if (i + kPlacesAhead < ids.size()) places_.prefetch(ids[i + kPlacesAhead]);
     const auto probable = places_.find(Candidate{IdBits(ids[i])});
     in_hand_.push_back(probable == places_.end() ? kNowhere : probable->place);
-    if (in_hand_.back() == kNowhere) continue;
-    constexpr size_t kLineBytes = 64;
-    const std::byte* const row = space_.at(in_hand_.back());
-    for (size_t k = 0; k < PlaceBytes(); k += kLineBytes) __builtin_prefetch(row + k);
+    if (in_hand_.back() != kNowhere) Prefetch(space_.at(in_hand_.back()), PlaceBytes());
   }
   std::vector<size_t> missing;
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -82,8 +85,24 @@ void EmbeddingTable::LetGo() {
   none_to_evict_ = false;
 }
 
+StatusOr<bool> EmbeddingTable::StoreMayHaveMore() {
+  if (has_evicted_) return true;
+  if (!store_had_rows_) {
+    bool has_rows = false;
+    const auto look = [&](std::string_view key, std::string_view /*value*/) {
+      has_rows = EmbeddingIdOf(key, options_.table).has_value();
+      return false;
+    };
+    MILLRACE_RETURN_IF_ERROR(store_->Scan(EmbeddingRowKey(options_.table, 0), {}, look));
+    store_had_rows_ = has_rows;
+  }
+  return *store_had_rows_;
+}
+
 Status EmbeddingTable::ReadStore(std::span<const EmbeddingId> ids,
                                  std::span<const size_t> missing) {
+  MILLRACE_ASSIGN_OR_RETURN(const bool may_have_more, StoreMayHaveMore());
+  if (!may_have_more) return absl::OkStatus();
   std::vector<std::string> keys;
   keys.reserve(missing.size());
   for (const size_t i : missing) keys.push_back(EmbeddingRowKey(options_.table, ids[i]));
@@ -140,6 +159,7 @@ bool EmbeddingTable::Evict() {
     row.touched = false;
     if (touched) continue;
     Free(place);
+    has_evicted_ = true;
     return true;
   }
   none_to_evict_ = true;
@@ -233,7 +253,11 @@ FrozenRows EmbeddingTable::NoRows() {
 FrozenRows EmbeddingTable::FreezeUpdated() {
   FrozenRows frozen = NoRows();
   frozen.Reserve(updated_.size());
-  for (const uint32_t place : updated_) {
+  for (size_t i = 0; i < updated_.size(); ++i) {
+    if (i + kPlacesAhead < updated_.size()) {
+      Prefetch(space_.at(updated_[i + kPlacesAhead]), PlaceBytes());
+    }
+    const uint32_t place = updated_[i];
     Row& row = RowAt(place);
     frozen.Add(row.id, place, row.head(), Admitted(row) ? Floats(place) : std::span<const float>());
     row.updated = false;
@@ -248,6 +272,9 @@ FrozenRows EmbeddingTable::FreezeUpdated() {
 
 void EmbeddingTable::Saved(const FrozenRows& rows) {
   for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kPlacesAhead < rows.size()) {
+      Prefetch(space_.at(rows.place(i + kPlacesAhead)), sizeof(Row));
+    }
     Row& row = RowAt(rows.place(i));
     row.saving = false;
     if (!row.updated) --unsaved_;

@@ -193,6 +193,9 @@ class EmbeddingTable {
   void LetGo();
   // Reads rows that are not in memory, `missing` are their places in `ids`.
   Status ReadStore(std::span<const EmbeddingId> ids, std::span<const size_t> missing);
+  // Whether the store may have rows that are not at hand. (The rows of a new job are all here until
+  // one is evicted, and those that no update has named yet are looked for in vain.)
+  StatusOr<bool> StoreMayHaveMore();
   // Makes a place for a new row of those that are processed.
   size_t NewPlace(EmbeddingId id);
   bool Evict();
@@ -214,6 +217,9 @@ class EmbeddingTable {
   std::shared_ptr<RowSpace> frozen_room_;  // of the last rows frozen, for the next
   Status frozen_scratch_status_;
   bool none_to_evict_ = false;  // while these rows are processed
+  // Whether the store had rows when the first was looked for; nothing: none was.
+  std::optional<bool> store_had_rows_;
+  bool has_evicted_ = false;  // a row, ever
 };
 
 }  // namespace millrace

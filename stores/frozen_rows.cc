@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/big_endian.h"
+#include "base/prefetch.h"
+#include "base/radix_sort.h"
 #include "messages/records.pb.h"
 #include "topics/frame.h"
 #include "topics/message_codec.h"
@@ -68,12 +70,20 @@ void FrozenRows::Add(EmbeddingId id, uint32_t place, const EmbeddingRowHead& hea
   std::ranges::copy(floats, reinterpret_cast<float*>(begin + sizeof(Row)));
 }
 
-void FrozenRows::SortById() { std::ranges::sort(order_, {}, &Entry::id); }
+void FrozenRows::SortById() {
+  RadixSort(order_, [](const Entry& entry) { return entry.id; });
+}
 
 size_t FrozenRows::Encode(size_t begin, const Visit& visit) const {
   EmbeddingRow message;  // its memory is used again
   std::string value;
+  const size_t row_bytes = sizeof(Row) + row_floats_ * sizeof(float);
   for (size_t i = begin; i < order_.size(); ++i) {
+    // (Sorted by id, they are scattered over the room.)
+    constexpr size_t kRowsAhead = 4;
+    if (i + kRowsAhead < order_.size()) {
+      Prefetch(room_->at(order_[i + kRowsAhead].row), row_bytes);
+    }
     const Row& row = RowAt(i);
     message.Clear();
     message.set_updates(row.head.updates);

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <functional>
-#include <future>
+#include <mutex>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/file_error.h"
 #include "base/private_file.h"
+#include "base/side_by_side.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
@@ -111,22 +112,11 @@ Status OpenError(const rocksdb::Status& status, const std::string& path) {
   return FromRocksDb(status, path);
 }
 
-// Calls `work` for parts of [0, size) on some threads. RocksDB (as Debian builds it) reads a block
-// at a time: whoever wants many waits for the disk once for each, or, where they are in the page
+// Threads that read many keys, each a part of them. RocksDB (as Debian builds it) reads a block at
+// a time: whoever wants many waits for the disk once for each, or, where they are in the page
 // cache, for one processor.
-void InParts(size_t size, const std::function<void(size_t begin, size_t end)>& work) {
-  constexpr size_t kParts = 4;
-  constexpr size_t kWorthAThread = 128;
-  const size_t parts = std::clamp<size_t>(size / kWorthAThread, 1, kParts);
-  std::vector<std::future<void>> others;
-  for (size_t i = 1; i < parts; ++i) {
-    // (Where no thread can be had, this one does its part below.)
-    others.push_back(std::async(std::launch::async | std::launch::deferred, work, i * size / parts,
-                                (i + 1) * size / parts));
-  }
-  if (size > 0) work(0, size / parts);
-  for (std::future<void>& other : others) other.get();
-}
+constexpr size_t kReaders = 4;
+constexpr size_t kKeysWorthAReader = 128;
 
 class RocksDbByteMap final : public DiskByteMap {
  public:
@@ -161,10 +151,14 @@ class RocksDbByteMap final : public DiskByteMap {
       std::span<const std::string> keys,
       const std::function<void(size_t i, std::string_view value)>& visit) const override {
     MILLRACE_CHECK(std::ranges::is_sorted(keys));
+    if (keys.empty()) return absl::OkStatus();
     const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
     std::vector<rocksdb::PinnableSlice> values(keys.size());
     std::vector<rocksdb::Status> statuses(keys.size());
-    const auto read = [&](size_t begin, size_t end) {
+    const size_t parts = std::clamp<size_t>(keys.size() / kKeysWorthAReader, 1, kReaders);
+    const auto read = [&](size_t part) {
+      const size_t begin = part * keys.size() / parts;
+      const size_t end = (part + 1) * keys.size() / parts;
       // Whoever asks for many keys at random has a cache of its own: their blocks would only push
       // the indexes out of this one.
       rocksdb::ReadOptions options;
@@ -172,7 +166,13 @@ class RocksDbByteMap final : public DiskByteMap {
       db_->MultiGet(options, db_->DefaultColumnFamily(), end - begin, &slices[begin],
                     &values[begin], &statuses[begin], /*sorted_input=*/true);
     };
-    InParts(keys.size(), read);
+    // (Who comes while another has the readers reads alone.)
+    const std::unique_lock<std::mutex> lock(readers_mutex_, std::try_to_lock);
+    if (parts > 1 && lock.owns_lock()) {
+      readers_.Run(parts, read);
+    } else {
+      for (size_t part = 0; part < parts; ++part) read(part);
+    }
     for (size_t i = 0; i < keys.size(); ++i) {
       if (statuses[i].IsNotFound()) continue;
       if (!statuses[i].ok()) return FromRocksDb(statuses[i], path_);
@@ -239,6 +239,8 @@ class RocksDbByteMap final : public DiskByteMap {
   rocksdb::WriteOptions write_options_;
   rocksdb::WriteBatch batch_;  // kept for its memory
   Status failed_;              // of the first write that did
+  mutable std::mutex readers_mutex_;
+  mutable SideBySide readers_{kReaders};  // last: they read the map
 };
 
 }  // namespace

@@ -280,8 +280,9 @@ Status AddSealedValues(const ServerOptions& of, const OrderedByteMap& store,
     first.AddSlot(slot, shard.range().begin, shard.slots().subspan(slot * keys, keys));
   }
   if (processor.embeddings() == nullptr) return absl::OkStatus();
+  // (As answers have them: of a message that made no step nothing has expired.)
   return VisitSnapshotRows(
-      *processor.embeddings(), *of.embeddings, store, state.seen_ms(),
+      *processor.embeddings(), *of.embeddings, store, processor.oldest_step_ms(),
       [&](EmbeddingId id, const EmbeddingRowHead& head, std::span<const float> floats) {
         first.AddRow(of.shard, id, head, floats);
         return absl::OkStatus();

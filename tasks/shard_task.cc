@@ -239,7 +239,13 @@ Status ShardTask::AppendAnswersTo(std::vector<WorkerId> workers, const RecordSin
   const auto have_weights = std::ranges::count_if(workers, [&](WorkerId worker) {
     return processor_.Released(worker) && !clocks.left(worker);
   });
-  const bool is_shared = have_weights > 1 && !processor_.state_lost();
+  // Rows go to each worker alone: of a shard that has nothing else a shared record is only one
+  // more.
+  const bool has_rows_only =
+      options_.range.size() == 0 && std::ranges::all_of(workers, [&](WorkerId worker) {
+        return processor_.NeedsOwnAnswer(worker);
+      });
+  const bool is_shared = have_weights > 1 && !processor_.state_lost() && !has_rows_only;
   if (is_shared) MILLRACE_RETURN_IF_ERROR(AppendShared(workers, out));
   for (const WorkerId worker : workers) {
     if (is_shared && !processor_.NeedsOwnAnswer(worker)) continue;

@@ -12,7 +12,11 @@ nothing is computed. One worker in one process, and four in two.
 Then trainers of one's own (docs/parameter-manager.md) push and pull 1,000 rows of 16 floats, of a million, in one
 round trip: one trainer, and four in two processes, with answers through Kafka and straight. Their floor is
 benchmarks/kafka/bare_loop.cc with --ids, which moves as many ids and floats over the same hops through Kafka, and
-adds what comes to rows in an unordered map.
+adds what comes to rows in an unordered map. It does less than a server must: it decodes and checks nothing, its rows
+have no optimizer state (AdaGrad's is as large as the values), and it saves nothing. Ours writes the rows that have
+changed to `parameters` and to RocksDB, which may take a quarter of the time (docs/checkpoint-and-recovery.md), and the
+broker takes those records, too: all of that is in its processor time. And each trainer has Kafka clients of its own,
+where the floor's two workers of a process share one.
 """
 
 import loop

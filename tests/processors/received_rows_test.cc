@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 namespace millrace {
@@ -31,6 +33,32 @@ TEST(ReceivedRows, TheNewestValuesOfARowCount) {
     EXPECT_EQ(row[1], static_cast<float>(id));
   }
   EXPECT_EQ(received.Find(6, 2, Clock(0)), nullptr);
+}
+
+TEST(ReceivedRows, ManyAreFoundAtOnceAsEachAlone) {
+  ReceivedRows received(3);
+  received.Add(Rows({1, 2, 3, 5, 8, 13, 21}, 1), Clock(0));
+  received.Add(Rows({4, 5, 6, 20, 21, 22}, 2), Clock(1));
+  received.Add(Rows({2, 22}, 3), Clock(0));
+  const std::vector<EmbeddingId> all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 13, 19, 20, 21, 22, 23};
+  std::vector<EmbeddingId> odd;
+  std::ranges::copy_if(all, std::back_inserter(odd), [](EmbeddingId id) { return id % 2 == 1; });
+  for (const std::vector<EmbeddingId>& ids : {all, odd}) {
+    for (const Clock least : std::vector<Clock>{0, 1}) {
+      std::vector<const float*> found;
+      received.FindAll(ids, 2, least, found);
+      ASSERT_EQ(found.size(), ids.size());
+      for (size_t i = 0; i < ids.size(); ++i) {
+        EXPECT_EQ(found[i], received.Find(ids[i], 2, least)) << ids[i];
+        if (found[i] == nullptr) continue;
+        EXPECT_EQ(found[i][1], static_cast<float>(ids[i]));
+      }
+    }
+  }
+  EXPECT_EQ(received.Find(2, 2, Clock(0))[0], 3);
+  EXPECT_EQ(received.Find(5, 2, Clock(0))[0], 2);
+  EXPECT_EQ(received.Find(8, 2, Clock(0))[0], 1);
+  EXPECT_EQ(received.Find(8, 2, Clock(1)), nullptr);
 }
 
 TEST(ReceivedRows, KeepsTheRowsOfSoManyAnswers) {

@@ -110,11 +110,11 @@ std::string CheckStep(const Scenario& scenario, const Referee::Accepted& accepte
     if (!step.part.contains(part.parameter())) return "a part that its step does not have";
   }
   std::set<uint32_t> tables;
-  for (const auto& [row, change] : step.table_rows) tables.insert(TableParameterOf(scenario, row));
+  for (const EmbeddingId row : step.table_rows.ids) tables.insert(TableParameterOf(scenario, row));
   if (!std::ranges::equal(tables, update.table())) return "other tables than its step names";
   std::vector<EmbeddingId> rows;
   std::vector<EmbeddingId> wanted;
-  for (const auto& [row, change] : step.table_rows) {
+  for (const EmbeddingId row : step.table_rows.ids) {
     if (Mix64(row) % scenario.shards == 0) rows.push_back(row);
   }
   for (const EmbeddingId row : step.wanted) {

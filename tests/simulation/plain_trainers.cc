@@ -195,9 +195,9 @@ class PlainTrainers {
       const auto [number, shard] = table;
       double weight = 0;
       for (const Worker& worker : round) {
-        const bool names = std::ranges::any_of(worker.step.table_rows, [&, n = number](auto& row) {
-          return TableParameterOf(scenario_, row.first) == n;
-        });
+        const bool names = std::ranges::any_of(
+            worker.step.table_rows.ids,
+            [&, n = number](EmbeddingId row) { return TableParameterOf(scenario_, row) == n; });
         if (names && Counts(worker, shard)) weight += worker.step.weight;
       }
       if (weight == 0) continue;
@@ -209,15 +209,24 @@ class PlainTrainers {
     }
   }
 
+  // What the step says of the row; empty: nothing.
+  std::vector<float> RowChange(const TrainerStep& step, EmbeddingId id) const {
+    auto first = step.table_rows.values.begin();
+    for (const EmbeddingId row : step.table_rows.ids) {
+      const auto end = first + static_cast<ptrdiff_t>(WidthOf(scenario_, row));
+      if (row == id) return {first, end};
+      first = end;
+    }
+    return {};
+  }
+
   void ChangeRow(const std::vector<Worker>& round, uint32_t number, uint64_t updates, double weight,
                  EmbeddingId id) {
     const auto shard = static_cast<ShardId>(Mix64(id) % scenario_.shards);
-    std::vector<const std::vector<float>*> changes;
+    std::vector<std::vector<float>> changes;
     for (const Worker& worker : round) {
-      const auto found = worker.step.table_rows.find(id);
-      if (found != worker.step.table_rows.end() && Counts(worker, shard)) {
-        changes.push_back(&found->second);
-      }
+      std::vector<float> change = RowChange(worker.step, id);
+      if (!change.empty() && Counts(worker, shard)) changes.push_back(std::move(change));
     }
     if (changes.empty()) return;
     Row& row = rows_.at(id);
@@ -227,9 +236,9 @@ class PlainTrainers {
       for (size_t i = 0; i < row.numbers.size(); ++i) row.numbers[i] = {.value = row.born[i]};
     }
     for (size_t i = 0; i < row.numbers.size(); ++i) {
-      float sum = (*changes[0])[i];
-      for (size_t k = 1; k < changes.size(); ++k) sum = sum + (*changes[k])[i];
-      ChangeNumber(handlers_[number], updates, sum, (*changes.back())[i], weight, row.numbers[i]);
+      float sum = changes[0][i];
+      for (size_t k = 1; k < changes.size(); ++k) sum = sum + changes[k][i];
+      ChangeNumber(handlers_[number], updates, sum, changes.back()[i], weight, row.numbers[i]);
     }
   }
 

@@ -185,12 +185,14 @@ TrainerStep StepOf(const Scenario& scenario, WorkerId worker, Clock clock,
   }
   for (const EmbeddingId row : RowsRead(scenario, worker, clock)) {
     if (Draw(scenario, worker, clock, 100'001 + 3 * row) % 4 == 0) continue;
-    step.table_rows[row] = ChangeOfRow(scenario, worker, clock, row, row_of(row));
+    const std::vector<float> change = ChangeOfRow(scenario, worker, clock, row, row_of(row));
+    step.table_rows.ids.push_back(row);
+    step.table_rows.values.insert(step.table_rows.values.end(), change.begin(), change.end());
   }
   // Mostly it knows what the next one reads; and now and then it is mistaken.
   for (const EmbeddingId row : RowsRead(scenario, worker, clock + 1)) {
     const uint64_t drawn = Draw(scenario, worker, clock, 100'002 + 3 * row);
-    if (Draw(scenario, worker, clock, 3) % 4 > 0 && drawn % 8 > 0) step.wanted.insert(row);
+    if (Draw(scenario, worker, clock, 3) % 4 > 0 && drawn % 8 > 0) step.wanted.push_back(row);
   }
   return step;
 }

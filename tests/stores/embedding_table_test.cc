@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "stores/memory_byte_map.h"
@@ -252,6 +256,63 @@ TEST(EmbeddingTable, WithoutRoomForAScratchFileItGoesOnWithTheCache) {
   EXPECT_LE(table.rows_at_hand(), 20u);
   EmbeddingTable all(Options(), &store);
   for (EmbeddingId id = 0; id < 100; ++id) EXPECT_EQ(ReadOne(table, id), ReadOne(all, id)) << id;
+}
+
+// Counts the keys that it is asked for.
+class CountingByteMap final : public OrderedByteMap {
+ public:
+  explicit CountingByteMap(MemoryByteMap& map) : map_(map) {}
+  StatusOr<std::optional<std::string>> Get(std::string_view key) const override {
+    ++asked;
+    return map_.Get(key);
+  }
+  Status Write(const WriteBatch& batch) override { return map_.Write(batch); }
+  Status Flush() override { return map_.Flush(); }
+  Status Scan(std::string_view begin, std::string_view end,
+              const std::function<bool(std::string_view, std::string_view)>& visit) const override {
+    return map_.Scan(begin, end, visit);
+  }
+
+  mutable size_t asked = 0;
+
+ private:
+  MemoryByteMap& map_;
+};
+
+TEST(EmbeddingTable, RowsAreLookedForInTheStoreOnceItMayHaveOthersThanThoseAtHand) {
+  MemoryByteMap store;
+  CountingByteMap counting(store);
+  EmbeddingTableOptions options = Options();
+  WriteBatch batch;
+  batch.Put("another key", "");
+  batch.Put("e, but of no row", "");
+  batch.Put(EmbeddingRowKey(options.table + 1, 7), "of another table");
+  ASSERT_TRUE(store.Write(batch).ok());
+  {
+    EmbeddingTable table(options, &counting);
+    for (EmbeddingId id = 0; id < 10; ++id) UpdateOne(table, id, 1);
+    Save(table, store);
+    for (EmbeddingId id = 0; id < 20; ++id) ReadOne(table, id);
+    EXPECT_EQ(counting.asked, 0u) << "it has all that were saved";
+  }
+  {
+    EmbeddingTable restarted(options, &counting);
+    for (EmbeddingId id = 5; id < 15; ++id) ReadOne(restarted, id);
+    EXPECT_EQ(counting.asked, 10u);
+  }
+  MemoryByteMap other_store;
+  CountingByteMap other(other_store);
+  options.cache_bytes = 1;
+  EmbeddingTable small(options, &other);
+  EmbeddingTable all(Options(), nullptr);
+  for (EmbeddingId id = 0; id < 10; ++id) {
+    UpdateOne(small, id, 1);
+    UpdateOne(all, id, 1);
+  }
+  EXPECT_EQ(other.asked, 0u);
+  Save(small, other_store);
+  for (EmbeddingId id = 0; id < 10; ++id) EXPECT_EQ(ReadOne(small, id), ReadOne(all, id)) << id;
+  EXPECT_GT(other.asked, 0u) << "evicted ones are there";
 }
 
 // The index knows rows by half of their ids.

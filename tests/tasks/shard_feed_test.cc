@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/big_endian.h"
+#include "stores/frozen_rows.h"
 #include "stores/memory_byte_map.h"
 #include "tests/processors/server_fixture.h"
 #include "tests/stores/failing_byte_map.h"
@@ -156,6 +157,10 @@ class FailingRowsTest : public testing::Test {
     options.workers = 2;
     options.embeddings.emplace();
     options.embeddings->initial_limit.assign(1, 0.5f);
+    // A store without rows is not asked for any.
+    WriteBatch batch;
+    batch.Put(EmbeddingRowKey(0, UINT64_MAX), "a row that nobody names");
+    EXPECT_TRUE(store_.Write(batch).ok());
     task_.emplace(options, store_);
   }
   void SetUp() override { ASSERT_TRUE(task_->StartReplay(0, 0).ok()); }

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "stores/memory_byte_map.h"
+#include "tasks/first_checkpoint.h"
 #include "tasks/state_codec.h"
+#include "tests/processors/parameters_fixture.h"
 #include "tests/processors/server_fixture.h"
 #include "tests/tasks/shard_task_fixture.h"
 #include "topics/slice_codec.h"
@@ -158,6 +160,55 @@ TEST_F(ShardTaskTest, AWorkerThatWantsEmbeddingRowsGetsThemBesideTheSharedWeight
   EXPECT_EQ(answer.shared(), shared.version());
   EXPECT_EQ(answer.embeddings().id_size(), 1);
   EXPECT_FALSE(answer.has_slice());
+}
+
+TEST_F(ShardTaskTest, WorkersThatGetRowsAndNothingElseAreAnsweredByARecordEach) {
+  ParameterJob job({{.size = 2, .handler = "sgd", .is_table = true}}, 1, 2, kSequential);
+  Use(job.server(0).options());
+  const auto update = [&](WorkerId worker, Clock clock, bool wants) {
+    Gradient message = job.PartOfUpdate(0, worker, clock, {.rows = {{0, {{1, {1, 2}}}}}});
+    if (wants) message.mutable_update()->add_wanted(job.RowOf(0, 5));
+    AppendAndFold(message);
+  };
+  for (WorkerId worker = 0; worker < 2; ++worker) update(worker, Clock(0), true);
+  ASSERT_THAT(out_, SizeIs(2));
+  for (WorkerId worker = 0; worker < 2; ++worker) {
+    EXPECT_EQ(out_[worker].partition, static_cast<int32_t>(worker));
+    Weights answer;
+    ASSERT_TRUE(answer.ParseFromString(std::string(ParseFrame(out_[worker].value)->body)));
+    EXPECT_FALSE(answer.has_shared());
+    EXPECT_EQ(answer.embeddings().id_size(), 1);
+  }
+  out_.clear();
+  for (WorkerId worker = 0; worker < 2; ++worker) update(worker, Clock(1), worker == 0);
+  ASSERT_THAT(out_, SizeIs(2));
+  EXPECT_TRUE(AnswerFrom(SharedIn(out_[0]), 1)) << "who gets no rows has a part in the shared one";
+  EXPECT_EQ(out_[1].partition, 0);
+}
+
+// A message that makes no step lets time pass, and no answer is made as of it.
+TEST_F(ShardTaskTest, OtherShardsGoOnWithTheRowsThatHadNotExpiredAtTheLastStep) {
+  ServerOptions options = SmallServer();
+  options.workers = 2;
+  options.embeddings.emplace();
+  options.embeddings->initial_limit.assign(5, 0.5f);
+  options.embeddings->expire_after_ms = 5;
+  Use(options);
+  for (WorkerId worker = 0; worker < 2; ++worker) {
+    Gradient update = Update(worker, 0, std::vector<float>(kRange.size(), 1), kRange);
+    EmbeddingBlock& rows = *update.mutable_update()->mutable_embeddings();
+    rows.add_id(7);
+    for (size_t i = 0; i < 5; ++i) rows.add_value(1);
+    AppendAndFold(update);
+  }
+  AppendAndFold(Update(0, 1, std::vector<float>(kRange.size(), 1), kRange));  // 10 ms later
+  Checkpoint();
+  FirstCheckpoint first(options_, SnapshotStart::kSameStream);
+  first.AddState(0, SnapshotStateFrom(task_->processor()));
+  ASSERT_TRUE(AddSealedValues(options_, *store_, first).ok());
+  const auto checkpoint = first.Finish();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->rows.size(), 1u);
 }
 
 // Two instances of a shard, one of them replaced, may answer different workers at one position.

@@ -1,0 +1,115 @@
+// The rows that a trainer's steps read, want and change.
+#include "processors/trainer_steps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "topics/partitioning.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// A parameter of one number between two tables, of rows of one and of two numbers.
+TrainerSteps StepsOn(uint32_t shards) {
+  std::vector<KeyRange> ranges(shards);
+  ranges[0] = {0, 1};
+  for (uint32_t shard = 1; shard < shards; ++shard) ranges[shard] = {1, 1};
+  return TrainerSteps({{0, 0}, {0, 1}, {1, 1}},
+                      {{.parameter = 0, .width = 1}, {.parameter = 2, .width = 2}}, ranges);
+}
+
+std::vector<float> Copied(const TrainerSteps& steps, const std::vector<EmbeddingId>& ids) {
+  std::vector<float> values;
+  steps.CopyRows(ids, values);
+  return values;
+}
+
+TEST(TrainerSteps, ReadTheRowsOfAStepInSeveralPartsInAnyOrder) {
+  TrainerSteps steps = StepsOn(1);
+  steps.TakeValues(Clock(1), std::vector<float>{5}, {});
+  const EmbeddingId wide = RowIn(1, 4);
+  steps.ReadRows(std::vector<EmbeddingId>{3, wide});
+  steps.ReadRows(std::vector<EmbeddingId>{2, 3});
+  EXPECT_THAT(steps.MissingRows(), ElementsAre(2, 3, wide));
+  EXPECT_FALSE(steps.HasRows(std::vector<EmbeddingId>{3}));
+  steps.TakeRows(std::vector<float>{20, 0, 30, 0, 40, 41});
+  EXPECT_THAT(steps.MissingRows(), IsEmpty());
+  steps.ReadRows(std::vector<EmbeddingId>{1, 3, 7, RowIn(1, 9)});
+  EXPECT_THAT(steps.MissingRows(), ElementsAre(1, 7, RowIn(1, 9)));
+  EXPECT_FALSE(steps.HasRows(std::vector<EmbeddingId>{1, 3}));
+  steps.TakeRows(std::vector<float>{10, 0, 70, 0, 90, 91});
+  const std::vector<EmbeddingId> all = {1, 2, 3, 7, wide, RowIn(1, 9)};
+  EXPECT_TRUE(steps.HasRows(all));
+  EXPECT_THAT(steps.ValuesOf(2), ElementsAre(20));
+  EXPECT_THAT(steps.ValuesOf(wide), ElementsAre(40, 41));
+  EXPECT_THAT(Copied(steps, all), ElementsAre(10, 0, 20, 0, 30, 0, 70, 0, 40, 41, 90, 91));
+  EXPECT_THAT(Copied(steps, {2, wide}), ElementsAre(20, 0, 40, 41));
+}
+
+TEST(TrainerSteps, RowsAreOfOneClock) {
+  TrainerSteps steps = StepsOn(1);
+  steps.TakeValues(Clock(1), std::vector<float>{5}, {});
+  steps.ReadRows(std::vector<EmbeddingId>{3, 4});
+  steps.TakeRows(std::vector<float>{30, 0, 40, 0});
+  steps.ReadRows(std::vector<EmbeddingId>{5});
+  steps.TakeValues(Clock(2), std::vector<float>{6}, {});
+  EXPECT_FALSE(steps.HasRows(std::vector<EmbeddingId>{3}));
+  EXPECT_THAT(steps.MissingRows(), IsEmpty());
+  steps.ReadRows(std::vector<EmbeddingId>{3});
+  steps.TakeRows(std::vector<float>{31, 0});
+  EXPECT_THAT(steps.ValuesOf(3), ElementsAre(31));
+  steps.WantValues();
+  EXPECT_FALSE(steps.HasRows(std::vector<EmbeddingId>{3}));
+}
+
+TEST(TrainerSteps, AStepIsCutIntoTheRowsOfEachShardAndNamesItsTablesToAll) {
+  for (const uint32_t shards : {1, 2, 3}) {
+    const TrainerSteps steps = StepsOn(shards);
+    TrainerStep step{.weight = 1};
+    for (uint64_t id = 0; id < 20; ++id) {
+      step.table_rows.ids.push_back(id);
+      step.table_rows.values.push_back(static_cast<float>(id));
+      step.wanted.push_back(id);
+    }
+    step.table_rows.ids.push_back(RowIn(1, 1));
+    step.table_rows.values.insert(step.table_rows.values.end(), {100, 101});
+    size_t rows = 0;
+    size_t wanted = 0;
+    Gradient::Update update;
+    for (ShardId shard = 0; shard < shards; ++shard) {
+      steps.Cut(step, shard, update);
+      EXPECT_THAT(update.table(), ElementsAre(0, 2));
+      const float* value = update.embeddings().value().data();
+      for (const EmbeddingId id : update.embeddings().id()) {
+        EXPECT_EQ(ShardOfEmbedding(id, shards), shard);
+        EXPECT_EQ(*value++, TableOf(id) == 0 ? static_cast<float>(id) : 100);
+        if (TableOf(id) == 0) continue;
+        EXPECT_EQ(*value++, 101);
+      }
+      EXPECT_EQ(value, update.embeddings().value().data() + update.embeddings().value_size());
+      rows += static_cast<size_t>(update.embeddings().id_size());
+      wanted += static_cast<size_t>(update.wanted_size());
+    }
+    EXPECT_EQ(rows, 21u);
+    EXPECT_EQ(wanted, 20u);
+  }
+}
+
+TEST(TrainerSteps, AShardWithoutRowsOfTheStepIsSentNone) {
+  const TrainerSteps steps = StepsOn(2);
+  TrainerStep step{.weight = 1};
+  step.table_rows = {.ids = {3}, .values = {1}};
+  Gradient::Update update;
+  const ShardId other(1 - uint32_t{ShardOfEmbedding(3, 2)});
+  steps.Cut(step, other, update);
+  EXPECT_FALSE(update.has_embeddings());
+  EXPECT_THAT(update.table(), ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace millrace
