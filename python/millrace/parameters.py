@@ -84,6 +84,8 @@ class ParameterManager:
     (as WorkerApp's --answers-tls-cert and so on); answers_insecure: they come without TLS.
     timeout: seconds that a call may wait; 0: as long as it takes. It may be made again.
 
+    What the library has to tell (a broker that is away, how answers come) goes to logging: the logger "millrace", INFO.
+
     Raises ValueError for what cannot be right (shapes, numbers that are none), ConnectionError when no
     broker answers, TimeoutError, and RuntimeError for what cannot be now or in this job. Ctrl-C ends waits.
     """
