@@ -353,6 +353,34 @@ class Trainers(test_trainers.OnABroker):
             self.assertIn("KeyboardInterrupt", said)
 
 
+class PyTorch(test_trainers.OnABroker):
+    """Debian's, which is for Debian's Python and its NumPy; the package is the one that is tested here."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        packages = cls.path / "packages"
+        packages.mkdir()
+        (packages / "millrace").symlink_to(pathlib.Path(millrace.__file__).parent)
+        cls.trainer = ["env", f"PYTHONPATH={packages}", "/usr/bin/python3", EXAMPLES / "torch_trainer.py"]
+
+    def assert_knows_other_rows(self, job):
+        for trainer in "trainer0", "trainer1":
+            (right,) = re.findall(r"^test rows: ([\d.]+)% are right$", job.log(trainer), re.M)
+            self.assertGreater(float(right), 93)
+
+    def test_models_end_in_the_same_bytes_whoever_is_killed_and_know_rows_that_they_have_not_seen(self):
+        training = ("--optimizer", "adam", "--learning-rate", "0.003")
+        calm = self.job("torch-calm", training).start()
+        calm.wait_all()
+        killed = self.job("torch-killed", training).start()
+        self.disturb(killed)
+        self.assertEqual(killed.weights.read_bytes(), calm.weights.read_bytes())
+        self.assert_has_learnt(calm)
+        self.assert_knows_other_rows(calm)
+        self.assert_knows_other_rows(killed)
+
+
 if __name__ == "__main__":
     topology.end_on_signals()
     unittest.main()
