@@ -149,6 +149,22 @@ Status CheckThatAMasterLeases(const JobConfig& config, const std::atomic<bool>& 
 }
 
 // Trainers of one's own wait for a server, and are told why there is none.
+void TellTrainers(const Status& why, JobRegistry& registry) {
+  const Status told = registry.PublishRefusal(std::string(why.message()));
+  if (!told.ok()) spdlog::warn("its trainers were not told: {}", TextOf(told));
+}
+
+// Returns `read`: what the job was begun with. That a program of another version began it is told
+// to trainers, too.
+template <typename T>
+StatusOr<T> OrTellTrainers(StatusOr<T> read, const JobConfig& config, JobRegistry& registry) {
+  const bool has_trainers = config.training().model() == Training::EXTERNAL;
+  if (has_trainers && absl::IsFailedPrecondition(read.status())) {
+    TellTrainers(read.status(), registry);
+  }
+  return read;
+}
+
 Status CheckCanServe(const JobFeatures& features, const JobConfig& config, JobRegistry& registry) {
   const Training& training = config.training();
   Status served = CheckModel(features, training);
@@ -156,9 +172,7 @@ Status CheckCanServe(const JobFeatures& features, const JobConfig& config, JobRe
   if (served.ok() && config.topology().server_group_size() > 1) {
     served = CheckModelInGroups(features, training);
   }
-  if (served.ok() || features.parameters().empty()) return served;
-  const Status told = registry.PublishRefusal(std::string(served.message()));
-  if (!told.ok()) spdlog::warn("its trainers were not told: {}", TextOf(told));
+  if (!served.ok() && !features.parameters().empty()) TellTrainers(served, registry);
   return served;
 }
 
@@ -184,7 +198,8 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, std::nullopt, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun, registry->ReadTraining());
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun,
+                            OrTellTrainers(registry->ReadTraining(), config, *registry));
   if (begun) SetDefaultsAsBegun(begun->training(), *config.mutable_training());
   SetDefaults(*config.mutable_training());
   if (!begun) {  // Else its shards may have changed: RunServer makes sure of their topics.
@@ -196,7 +211,8 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<SnapshotManifest> snapshot,
                             SnapshotOf(config, begun));
-  MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
+  MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features,
+                            OrTellTrainers(registry->WaitForFeatures(), config, *registry));
   MILLRACE_RETURN_IF_ERROR(CheckCanServe(features, config, *registry));
   SayColumns(config.server(), features);
   std::string start = begun ? begun->start() : "";

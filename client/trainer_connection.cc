@@ -28,17 +28,6 @@ RepeatTimer::Duration RepeatInterval(const JobConfig& config) {
   return std::chrono::duration_cast<RepeatTimer::Duration>(least);
 }
 
-// Whether this program knows all that was published.
-template <typename Message>
-Status CheckVersion(const Message& published) {
-  Message known = published;
-  known.DiscardUnknownFields();
-  if (known.ByteSizeLong() == published.ByteSizeLong()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "the job was begun by another version of Millrace, which says more of it than this one "
-      "knows: let all of its programs have the same version");
-}
-
 // Anybody may have written to the job's topic.
 Status CheckPublished(const JobFeatures& features, const JobTraining& training) {
   MILLRACE_RETURN_IF_ERROR(CheckModel(features, training.training()));
@@ -95,10 +84,7 @@ Status TrainerConnection::Agree(double timeout_s) {
   MILLRACE_RETURN_IF_ERROR(registry_->ReadTraining().status());
   const Offset refused = registry_->refusal() ? registry_->refusal()->offset : Offset(-1);
   MILLRACE_RETURN_IF_ERROR(registry_->PublishFeatures(features_));
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobFeatures> published, registry_->ReadFeatures());
-  MILLRACE_RETURN_IF_ERROR(CheckVersion(*published));
   MILLRACE_RETURN_IF_ERROR(WaitForTraining(timeout_s, refused));
-  MILLRACE_RETURN_IF_ERROR(CheckVersion(training_));
   return CheckPublished(features_, training_);
 }
 

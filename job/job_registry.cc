@@ -20,6 +20,7 @@
 #include "base/line_sink.h"
 #include "base/printable.h"
 #include "base/random_number.h"
+#include "job/begun_by.h"
 #include "job/ensure_topics.h"
 #include "job/kafka_options.h"
 #include "job/warning_line.h"
@@ -142,7 +143,7 @@ class KafkaJobRegistry final : public JobRegistry {
   Status PublishFeatures(const JobFeatures& features) override {
     if (!features_) MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!features_) {
-      MILLRACE_ASSIGN_OR_RETURN(const Offset end, Publish(kFeaturesKey, features));
+      MILLRACE_ASSIGN_OR_RETURN(const Offset end, PublishBegin(kFeaturesKey, features));
       MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
       if (!features_) return Vanished();
     }
@@ -226,7 +227,7 @@ class KafkaJobRegistry final : public JobRegistry {
   Status PublishTraining(const JobTraining& training) override {
     if (!training_) MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!training_) {
-      MILLRACE_ASSIGN_OR_RETURN(const Offset end, Publish(kTrainingKey, training));
+      MILLRACE_ASSIGN_OR_RETURN(const Offset end, PublishBegin(kTrainingKey, training));
       MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
       if (!training_) return Vanished();
     }
@@ -246,6 +247,12 @@ class KafkaJobRegistry final : public JobRegistry {
   StatusOr<Offset> Publish(std::string_view name, const google::protobuf::MessageLite& message) {
     std::random_device random;
     return PublishMessage(std::string(name) + ":" + std::to_string(random()), message);
+  }
+  // What the job begins with.
+  StatusOr<Offset> PublishBegin(std::string_view name,
+                                const google::protobuf::MessageLite& message) {
+    std::random_device random;
+    return PublishMessage(BeginKey(name, random()), message);
   }
 
   StatusOr<Offset> PublishMessage(const std::string& key,
@@ -318,11 +325,15 @@ class KafkaJobRegistry final : public JobRegistry {
     if (name == kFeaturesKey) {
       JobFeatures features;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, features));
-      if (features.epoch() == epoch_ && !features_) features_ = std::move(features);
+      if (features.epoch() == epoch_ && !features_) {
+        MILLRACE_RETURN_IF_ERROR(NoteBegin(record.key, features));
+        features_ = std::move(features);
+      }
     } else if (name == kTrainingKey) {
       JobTraining training;
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, training));
       if (training.epoch() == epoch_ && !training_) {
+        MILLRACE_RETURN_IF_ERROR(NoteBegin(record.key, training));
         training_ = std::move(training);
         training_published_ms_ = std::max<int64_t>(record.timestamp_ms, 0);
       }
@@ -355,6 +366,13 @@ class KafkaJobRegistry final : public JobRegistry {
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, ended));
       if (ended.epoch() == epoch_) ended_.insert(ShardId(ended.shard()));
     }
+    return absl::OkStatus();
+  }
+
+  // `published`: the first of its name, which counts. InvalidArgument: the key is malformed.
+  Status NoteBegin(std::string_view key, const google::protobuf::Message& published) {
+    MILLRACE_ASSIGN_OR_RETURN(const uint32_t protocol, ProtocolOfKey(key));
+    if (understood_.ok()) understood_ = CheckUnderstood(job_, protocol, published);
     return absl::OkStatus();
   }
 
@@ -412,13 +430,14 @@ class KafkaJobRegistry final : public JobRegistry {
       if (stop_) return absl::CancelledError("stopped");
       MILLRACE_ASSIGN_OR_RETURN(const std::optional<Offset> met, PollOnce());
       if (met) end.Meet(*met, std::chrono::steady_clock::now());
-      if (end.is_reached()) return absl::OkStatus();
-      if (!CheckOverdueEnd(end, *consumer_, topic_, 0).ok()) return absl::OkStatus();
+      if (end.is_reached()) return understood_;
+      if (!CheckOverdueEnd(end, *consumer_, topic_, 0).ok()) return understood_;
       wakeup_.WaitFor(kPoll);
     }
   }
 
   Status Wait(const std::string& what, const std::function<bool()>& ready) {
+    MILLRACE_RETURN_IF_ERROR(understood_);
     if (ready()) return absl::OkStatus();
     MILLRACE_RETURN_IF_ERROR(Start().status());
     const absl::Cleanup stop = [this] { Stop(); };
@@ -427,6 +446,7 @@ class KafkaJobRegistry final : public JobRegistry {
     while (!ready()) {
       if (stop_) return absl::CancelledError("stopped");
       MILLRACE_RETURN_IF_ERROR(PollOnce().status());
+      MILLRACE_RETURN_IF_ERROR(understood_);
       if (ready()) break;
       wakeup_.WaitFor(kPoll);
       const auto now = std::chrono::steady_clock::now();
@@ -451,6 +471,7 @@ class KafkaJobRegistry final : public JobRegistry {
   std::unique_ptr<PartitionConsumer> consumer_;
   std::optional<JobFeatures> features_;
   std::optional<JobTraining> training_;
+  Status understood_;  // whether this program understands them
   int64_t training_published_ms_ = 0;
   std::optional<uint64_t> generation_;
   std::set<ShardId> ended_;

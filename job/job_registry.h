@@ -21,8 +21,9 @@ namespace millrace {
 
 // The producer publishes the features (it finds the classes), the server the training settings; all
 // other processes wait for them, so that processes can start in any order. The first published
-// value is final: publishing another one returns FailedPrecondition with the differing fields. Used
-// by one thread.
+// value is final: publishing another one returns FailedPrecondition with the differing fields. So
+// does whatever reads or waits, if a program of another version began the job (job/begun_by.h).
+// Used by one thread.
 class JobRegistry {
  public:
   // `stop` ends every wait with Cancelled; it outlives the registry.

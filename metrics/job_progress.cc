@@ -101,6 +101,7 @@ void JobProgress::FoldServer(int64_t timestamp_ms, const ServerPoint& point) {
   shards_[ShardId(point.shard())] = point;
   if (still_ended) shards_[ShardId(point.shard())].set_ended(true);
   last_server_ms_ = std::max(last_server_ms_, timestamp_ms);
+  groups_.Fold(point);
   Combine();
   NoteClocks(timestamp_ms, point);
 

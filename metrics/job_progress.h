@@ -12,6 +12,7 @@
 
 #include "base/types.h"
 #include "messages/records.pb.h"
+#include "metrics/group_progress.h"
 #include "metrics/learning_curve.h"
 #include "metrics/recent_speed.h"
 
@@ -37,6 +38,8 @@ class JobProgress {
   // The recovery of each shard by the process that hosts it, by shard; none for shards that started
   // empty.
   std::map<ShardId, ServerPoint::Recovery> recoveries() const;
+  // See GroupExchanges::groups.
+  std::vector<GroupProgress> groups() const { return groups_.groups(); }
   const std::optional<Figures>& holdout() const { return holdout_; }
   uint64_t test_rows_rejected() const { return test_rows_rejected_; }  // of the held-out file
   int64_t last_timestamp_ms() const { return last_timestamp_ms_; }     // 0: no point yet
@@ -146,6 +149,7 @@ class JobProgress {
   std::map<ShardId, ServerPoint> shards_;
   uint32_t layout_ = 0;  // of these shards, the newest
   std::optional<ServerPoint> server_;
+  GroupExchanges groups_;
   std::optional<Figures> holdout_;
   uint64_t test_rows_rejected_ = 0;
   bool evaluations_come_ = false;

@@ -44,6 +44,9 @@ constexpr size_t kMostReceivedBytes = size_t{32} << 20;
 constexpr int kReceiverKeepaliveMs = 10'000;
 constexpr int kReceiverKeepaliveTimeoutMs = 5'000;
 constexpr int kMostRecordBytes = static_cast<int>(kMaxFrameBytes) + (64 << 10);
+constexpr char kTlsFlags[] =
+    "--answers-tls-cert, --answers-tls-key and --answers-tls-ca (of a trainer of one's own "
+    "answers_tls_cert and so on, in Python answers_tls)";
 
 class Incoming;
 
@@ -65,9 +68,17 @@ struct Inbox {
   std::set<WorkerId> workers;
   // For the log, by the loop: of others' programs no other thread writes to it.
   std::vector<std::string> said;
-  bool is_broken = false;  // a stream has ended since servers were looked for
-  bool is_new = false;     // a stream has been opened since then
+  std::set<std::string> warned;  // addresses of which was said why there are no answers from them
+  bool is_broken = false;        // a stream has ended since servers were looked for
+  bool is_new = false;           // a stream has been opened since then
 };
+
+// Once for each address. REQUIRES the lock.
+void WarnOnce(const std::string& address, const std::string& why, Inbox& inbox) {
+  if (!inbox.warned.insert(address).second) return;
+  inbox.said.push_back("no straight answers from " + Printable(address) + ": " + why +
+                       ". They come through Kafka");
+}
 
 // A stream from one server. gRPC calls the reactions; it keeps itself until the last.
 class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, AnswerRecord>,
@@ -87,6 +98,7 @@ class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, Answer
     arguments.SetMaxReceiveMessageSize(kMostRecordBytes);
     stub_ = StraightAnswers::NewStub(
         grpc::CreateCustomChannel(address_, grpc_internal::ClientSide(tls), arguments));
+    is_by_tls_ = tls.used();
     subscription_.set_job(LayoutName(config));
     subscription_.set_epoch(config.epoch());
     self_ = shared_from_this();
@@ -126,6 +138,7 @@ class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, Answer
     inbox_.is_new = true;
     inbox_.changed.notify_all();
     is_open_ = true;
+    inbox_.warned.erase(address_);
     inbox_.said.push_back("answers come straight from " + address_);
   }
 
@@ -156,6 +169,9 @@ class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, Answer
       inbox_.said.push_back("the stream of answers from " + address_ +
                             " has ended: they come through Kafka" + (status.ok() ? "" : ": ") +
                             Printable(status.error_message()));
+    } else if (status.error_code() != grpc::StatusCode::CANCELLED) {
+      WarnOnce(address_, WhyNone(status), inbox_);
+      wakeup_.Notify();
     }
     inbox_.streams.erase(address_);
     inbox_.is_broken = true;
@@ -172,6 +188,21 @@ class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, Answer
     StartWrite(&outgoing_);
   }
 
+  std::string WhyNone(const grpc::Status& status) const {
+    if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+      return Printable(status.error_message());
+    }
+    const std::string remedy =
+        is_by_tls_
+            ? std::string(
+                  "its certificate must be for the host of this address, and each side's must be "
+                  "signed by the authority that the other one was given: check ") +
+                  kTlsFlags
+            : "check that this address of it can be reached from here (--answers-advertise), and "
+              "is not by TLS";
+    return Printable(status.error_message()) + ". If that server runs, " + remedy;
+  }
+
   void Over() {
     if (is_over_) return;
     is_over_ = true;
@@ -186,6 +217,7 @@ class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, Answer
   AnswerSubscription subscription_;  // without workers
   AnswerSubscription outgoing_;
   AnswerRecord incoming_;
+  bool is_by_tls_ = false;
   bool is_reading_ = false;
   bool is_writing_ = false;
   bool has_news_ = false;  // for the server
@@ -320,24 +352,19 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
 
   bool MayUse(const AnswerOffer& offer) {
     if (offer.tls() && !tls_.used()) {
-      WarnOnce(offer.address(),
-               "it sends by TLS only: give --answers-tls-ca (and --answers-tls-cert and "
-               "--answers-tls-key)");
+      Warn(offer.address(), std::string("it sends by TLS only: give ") + kTlsFlags);
       return false;
     }
     if (MayConnect(offer.address(), tls_, config_.answers().insecure())) return true;
-    WarnOnce(offer.address(),
-             "it is on another machine, and this program has no mutual TLS: give "
-             "--answers-tls-cert, --answers-tls-key and --answers-tls-ca, or --answers-insecure in "
-             "a network that you trust");
+    Warn(offer.address(),
+         std::string("it is on another machine, and this program has no mutual TLS: give ") +
+             kTlsFlags + ", or --answers-insecure in a network that you trust");
     return false;
   }
 
-  void WarnOnce(const std::string& address, const char* why) {
-    if (!warned_.insert(address).second) return;
+  void Warn(const std::string& address, const std::string& why) {
     const std::lock_guard<std::mutex> lock(inbox_.mutex);
-    inbox_.said.push_back("no straight answers from " + Printable(address) + ": " + why +
-                          ". They come through Kafka");
+    WarnOnce(address, why, inbox_);
     wakeup_.Notify();
   }
 
@@ -367,7 +394,6 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
   bool look_again_ = false;  // guarded by inbox_.mutex
   // Of the finder:
   std::unique_ptr<JobRegistry> registry_;
-  std::set<std::string> warned_;
   milliseconds look_after_ = kFirstLookAfter;
   Backoff backoff_{kFirstPause, kLongestPause};
   steady_clock::time_point next_look_{};

@@ -21,7 +21,8 @@ using Lines = std::vector<std::string>;
 constexpr size_t kIndent = 2;
 constexpr size_t kTimeColumns = 17;   // "100 %  12:34 left"
 constexpr size_t kRowsColumns = 29;   // "310,979 of about 310,000 rows"
-constexpr size_t kTableWorkers = 24;  // more are told as ranges
+constexpr size_t kTableWorkers = 24;  // more are told as ranges,
+constexpr size_t kTableGroups = 12;   // and so are more groups of servers
 
 void Append(Lines& lines, Lines more) {
   std::move(more.begin(), more.end(), std::back_inserter(lines));
@@ -52,12 +53,14 @@ class Screen {
     const Lines figures = Indented(FiguresTable(job_, style_, width_));
     const Lines workers = Indented(Workers(kTableWorkers));
     const Lines few_workers = Indented(Workers(0));
+    const Lines groups = Indented(Groups(kTableGroups));
+    const Lines few_groups = Indented(Groups(0));
     const Lines curves = Indented(Curves());
     // From the fullest to the barest; the first that is not too high.
     for (const auto& sections :
-         {std::vector<Lines>{head, stream, numbers, warning, workers, figures, curves},
-          {head, stream, numbers, warning, few_workers, figures, curves},
-          {head, stream, numbers, warning, few_workers, figures},
+         {std::vector<Lines>{head, stream, numbers, warning, workers, groups, figures, curves},
+          {head, stream, numbers, warning, few_workers, groups, figures, curves},
+          {head, stream, numbers, warning, few_workers, few_groups, figures},
           {head, stream, numbers, warning, figures},
           {head, stream, brief_numbers, warning, figures}}) {
       for (const bool spaced : {true, false}) {
@@ -275,6 +278,50 @@ class Screen {
         range([](const WorkerProgress& worker) -> uint64_t { return worker.buffer_rows(); }));
     if (left > 0) absl::StrAppend(&line, ", ", left, " left");
     return line;
+  }
+
+  // A column for each group of servers, or ranges when there are more than `most`.
+  Lines Groups(size_t most) const {
+    const std::vector<GroupProgress> groups = job_.groups();
+    if (groups.empty()) return {};
+    constexpr size_t kName = 9;
+    constexpr size_t kCell = 10;  // of the largest numbers there are, as a rule
+    if (groups.size() > most || kName + groups.size() * kCell > width_)
+      return {GroupRanges(groups)};
+    const auto row = [&](const char* name, const auto& cell) {
+      std::string line = Inked(style_, Ink::kDim, PaddedRight(name, kName));
+      for (const GroupProgress& group : groups) {
+        absl::StrAppend(&line, PaddedLeft(cell(group), kCell));
+      }
+      return line;
+    };
+    // The primary exchanges with nobody: others do with it.
+    const auto of_others = [](uint64_t GroupProgress::*number) {
+      return [number](const GroupProgress& group) {
+        return group.group == 0 ? std::string("-") : GroupedNumber(group.*number);
+      };
+    };
+    return {row("group", [](const GroupProgress& group) { return absl::StrCat(group.group); }),
+            row("rounds", [](const GroupProgress& group) { return GroupedNumber(group.rounds); }),
+            row("exchanges", of_others(&GroupProgress::exchanges)),
+            row("unshared", of_others(&GroupProgress::unshared_updates))};
+  }
+
+  static std::string GroupRanges(const std::vector<GroupProgress>& groups) {
+    const auto range = [&](uint64_t GroupProgress::*number, bool with_primary) {
+      std::optional<uint64_t> least, most;
+      for (const GroupProgress& group : groups) {
+        if (group.group == 0 && !with_primary) continue;
+        least = std::min(least.value_or(group.*number), group.*number);
+        most = std::max(most.value_or(group.*number), group.*number);
+      }
+      if (!least) return std::string("-");
+      return *least == *most ? GroupedNumber(*least)
+                             : absl::StrCat(GroupedNumber(*least), " to ", GroupedNumber(*most));
+    };
+    return absl::StrCat(groups.size(), " groups: rounds ", range(&GroupProgress::rounds, true),
+                        ", exchanges ", range(&GroupProgress::exchanges, false),
+                        ", unshared updates ", range(&GroupProgress::unshared_updates, false));
   }
 
   Lines Curves() const {

@@ -66,6 +66,30 @@ Json WorkersJson(const JobProgress& job) {
   return all;
 }
 
+// Null: the primary exchanges with nobody.
+Json GroupsJson(const std::vector<GroupProgress>& groups) {
+  Json all = Json::array();
+  for (const GroupProgress& group : groups) {
+    const bool is_primary = group.group == 0;
+    all.push_back({{"group", group.group},
+                   {"rounds", group.rounds},
+                   {"exchanges", is_primary ? Json() : Json(group.exchanges)},
+                   {"unshared_updates", is_primary ? Json() : Json(group.unshared_updates)},
+                   {"deltas_taken", group.deltas_taken}});
+  }
+  return all;
+}
+
+std::string GroupText(const GroupProgress& group) {
+  const std::string text =
+      absl::StrCat("group ", group.group, ": ", GroupedNumber(group.rounds), " rounds, ");
+  if (group.group == 0) {
+    return absl::StrCat(text, GroupedNumber(group.deltas_taken), " deltas of others taken");
+  }
+  return absl::StrCat(text, GroupedNumber(group.exchanges), " exchanges, ",
+                      GroupedNumber(group.unshared_updates), " updates since");
+}
+
 Json WarningsJson(const JobProgress& job) {
   Json all = Json::array();
   for (const JobWarning& warning : WarningsOf(job)) {
@@ -111,6 +135,8 @@ Json Summary(const JobProgress& job, const std::string& name) {
   }
   Json recoveries = RecoveriesJson(job);
   if (!recoveries.empty()) json["recoveries"] = std::move(recoveries);
+  const std::vector<GroupProgress> groups = job.groups();
+  if (!groups.empty()) json["server_groups"] = GroupsJson(groups);
   const std::optional<std::string> warning = WorseThanPriorText(server.progressive());
   json["worse_than_prior"] = warning ? Json(*warning) : Json();
   const auto figures_json = [&](const Figures& figures) {
@@ -245,6 +271,9 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const SummaryOptio
   line("speed", absl::StrCat(RateText(job.rows_per_second()), " rows/s, ",
                              RateText(job.rounds_per_second()), " rounds/s in this time"));
   line("staleness", absl::StrCat("at most ", job.staleness_max(), " rounds"));
+  for (const GroupProgress& group : job.groups()) {
+    line(group.group == 0 ? "groups" : "", GroupText(group));
+  }
   constexpr size_t kBesideTitle = 19;
   const auto warnings =
       WarningLines(WarningsOf(job), width > kBesideTitle ? width - kBesideTitle : 0);

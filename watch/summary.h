@@ -15,12 +15,14 @@ namespace millrace {
 // known) are those of JobProgress, as are rows_read and, at the end of a job on sliding buffers,
 // rows_replaced; `holdout`, `progressive`, `window` and `tail` are there when there are such
 // figures (docs/figures.md has their fields); `worse_than_prior` is null, or says so in words;
-// `consistency`, `schedule` and `learner` are null while no
-// server has been heard from; then follows what tells the run from others (watch/run_json.h). Of a
-// stream of several epochs rows_read, rows_rejected, rows_trained and progressive are of the first,
-// rows_sent of all. `ended` is false for a job that still runs. Of a job of which no point was read
-// all fields but `job` and `ended` are null, and `reason` says that nothing was received from Kafka
-// at `brokers`.
+// `server_groups`, of a job of several groups of servers, has of each `group`, its `rounds`, the
+// `exchanges` with its neighbor, the `unshared_updates` since (both null of the primary, 0) and the
+// `deltas_taken` (metrics/group_progress.h); `consistency`, `schedule` and `learner` are null while
+// no server has been heard from; then follows what tells the run from others (watch/run_json.h). Of
+// a stream of several epochs rows_read, rows_rejected, rows_trained and progressive are of the
+// first, rows_sent of all. `ended` is false for a job that still runs. Of a job of which no point
+// was read all fields but `job` and `ended` are null, and `reason` says that nothing was received
+// from Kafka at `brokers`.
 std::string SummaryJson(const JobProgress& job, const std::string& name,
                         const std::string& brokers);
 

@@ -85,6 +85,8 @@ class ParameterManager:
     that you trust.
     timeout: seconds that a call may wait; 0: as long as it takes. It may be made again.
 
+    What the library has to tell (a broker that is away, how answers come) goes to logging: the logger "millrace", INFO.
+
     Raises ValueError for what cannot be right (shapes, numbers that are none), ConnectionError when no
     broker answers, TimeoutError, and RuntimeError for what cannot be now or in this job. Ctrl-C ends waits.
     """

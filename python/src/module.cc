@@ -332,8 +332,23 @@ void FinishSending(TopicSender& writer) {
   Check(status);
 }
 
+// Hands the library's lines to Python's logging. REQUIRES the interpreter's lock. Throws what that
+// raises.
+void LogLines() {
+  for (const std::string& line : TakeLines()) {
+    nb::module_::import_("logging").attr("getLogger")("millrace").attr("info")("%s", line);
+  }
+}
+
 bool IsInterrupted() {
   const nb::gil_scoped_acquire with_lock;
+  if (PyErr_Occurred() != nullptr) return true;  // by a call before
+  try {
+    LogLines();
+  } catch (nb::python_error& error) {  // Ctrl-C, say
+    error.restore();
+    return true;
+  }
   return PyErr_CheckSignals() != 0;
 }
 
@@ -358,14 +373,21 @@ Trainer* OpenTrainer(const std::string& brokers, const std::string& job, uint64_
                             .timeout_s = timeout_s},
                            IsInterrupted);
   }
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();  // Ctrl-C, say
+  LogLines();
   return Take(*std::move(opened)).release();
 }
 
 // What `call` returns, made without the interpreter's lock.
 template <typename Call>
 auto WithoutLock(Trainer& trainer, const Call& call) {
-  const nb::gil_scoped_release without_lock;
-  return trainer.Do(call);
+  auto result = [&] {
+    const nb::gil_scoped_release without_lock;
+    return trainer.Do(call);
+  }();
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();  // Ctrl-C, say
+  LogLines();
+  return result;
 }
 
 // The parameter, and the arrays of its data and gradient, which are the library's own memory.

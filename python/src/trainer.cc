@@ -2,17 +2,47 @@
 
 #include <chrono>
 #include <future>
+#include <string_view>
 #include <utility>
+
+#include "millrace/log.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::chrono::milliseconds kAskEvery(100);
+constexpr size_t kMostLines = 500;
+
+// Of all threads of the library, which cannot wait for the interpreter's lock: who holds that may
+// wait for one of them.
+struct Lines {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+};
+
+// Never destroyed: threads of libraries may outlive the interpreter.
+Lines& LinesOfProcess() {
+  static auto& lines = *new Lines();
+  return lines;
+}
+
+void KeepLine(std::string_view line) {
+  Lines& kept = LinesOfProcess();
+  const std::lock_guard<std::mutex> lock(kept.mutex);
+  if (kept.lines.size() < kMostLines) kept.lines.emplace_back(line);
+}
 
 }  // namespace
 
+std::vector<std::string> TakeLines() {
+  Lines& kept = LinesOfProcess();
+  const std::lock_guard<std::mutex> lock(kept.mutex);
+  return std::exchange(kept.lines, {});
+}
+
 client::Result<std::unique_ptr<Trainer>> Trainer::Open(client::Settings settings,
                                                        std::function<bool()> stopped) {
+  [[maybe_unused]] static const bool once = (client::SetLog(KeepLine), true);
   std::unique_ptr<Trainer> trainer(new Trainer);
   settings.stop = &trainer->stop_;
   settings.while_waiting = [stop = &trainer->stop_, stopped] {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "millrace/parameter_manager.h"
 
@@ -33,5 +35,9 @@ class Trainer {
   std::atomic<bool> stop_ = false;
   std::unique_ptr<client::ParameterManager> manager_;
 };
+
+// The library's lines since this was called last, the first hundreds of them. None before a trainer
+// was opened. Thread-safe.
+std::vector<std::string> TakeLines();
 
 }  // namespace millrace

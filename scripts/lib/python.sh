@@ -57,7 +57,7 @@ python_package() {
   local log=$root/build/venv.log have=$root/build/venv/.have-tree tree began launcher=()
   began=$(now_ms)
   tree=$(cd "$root" && find CMakeLists.txt cmake python base messages formats models kafka topics features exports \
-    stores processors tasks job client include -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+    stores processors tasks job rpc client include -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
   ! command -v ccache >/dev/null || launcher=(CMAKE_CXX_COMPILER_LAUNCHER=ccache)
   exec 7>"$root/build/.venv.lock"
   flock 7

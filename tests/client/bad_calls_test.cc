@@ -12,8 +12,12 @@
 #include <vector>
 
 #include "job/job_registry.h"
+#include "job/kafka_options.h"
+#include "kafka/producer.h"
 #include "millrace/log.h"
 #include "tests/client/client_fixture.h"
+#include "topics/frame.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -25,12 +29,17 @@ constexpr auto kSequential = Training::Consistency::SEQUENTIAL;
 
 class BadCallsTest : public ClientTest {
  protected:
-  // What another program has published before.
-  void Publish(const JobFeatures& features) {
+  // What a program of another version has published before.
+  void Publish(const std::string& key, const JobFeatures& features) {
     const std::atomic<bool> stop = false;
     ASSERT_TRUE(PrepareTopics(config_, std::nullopt, stop).ok());
-    const auto registry = JobRegistry::Create(config_, stop);
-    ASSERT_TRUE(registry.ok() && (*registry)->PublishFeatures(features).ok());
+    const auto producer =
+        KafkaProducer::Create(ToKafkaOptions(config_), {.client_id = "other"}, nullptr);
+    ASSERT_TRUE(producer.ok()) << producer.status();
+    const std::string record = MakeFrames(features.SerializeAsString(), 0).front();
+    const std::string topic = TopicName(config_.name(), Topic::kJob);
+    ASSERT_TRUE((*producer)->Send(topic, 0, key, record).ok());
+    ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
   }
   JobFeatures FeaturesOfOne(const std::string& name, uint64_t size) const {
     JobFeatures features;
@@ -181,10 +190,16 @@ TEST_F(BadCallsTest, ATrainerOfAnotherVersion) {
   JobFeatures newer = FeaturesOfOne("w", 5);
   NamedParameter& parameter = *newer.mutable_parameters(0);
   parameter.GetReflection()->MutableUnknownFields(&parameter)->AddVarint(1000, 7);
-  Publish(newer);
-  const auto manager = Connect(0);
-  ASSERT_WORKS(manager->Register({.name = "w", .shape = {5}}));
-  EXPECT_FAILS(manager->Steps(), Code::kFailedPrecondition, "another version");
+  const auto refuses = [&](const std::string& words) {
+    const auto manager = Connect(0);
+    ASSERT_WORKS(manager->Register({.name = "w", .shape = {5}}));
+    EXPECT_FAILS(manager->Steps(), Code::kFailedPrecondition, words);
+  };
+  Publish("features:1-1", newer);
+  refuses("another version of Millrace, which says more");
+  NewJob(1, kSequential);
+  Publish("features:2-1", FeaturesOfOne("w", 5));
+  refuses("a program whose protocol is 2, and the protocol of this one is 1");
 }
 
 TEST_F(BadCallsTest, AJobWhoseServersLearnFromRows) {

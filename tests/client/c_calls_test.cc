@@ -5,7 +5,9 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -192,6 +194,89 @@ TEST_F(CCallsTest, TakeTheFilesForStraightAnswers) {
   }
   EXPECT_OF_C(kMillraceInvalidArgument, millrace_connect_tls("localhost:1", "job", 1, 1, 0, 60,
                                                              nullptr, nullptr, nullptr, nullptr));
+}
+
+// What the library says, of any thread.
+struct Said {
+  bool Has(const char* words) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return lines.find(words) != std::string::npos;
+  }
+  std::mutex mutex;
+  std::string lines;
+};
+
+class StraightAnswersInC : public ClientTest {
+ protected:
+  std::string File(const std::string& name) const { return folder_ / name; }
+  // It is its own authority.
+  void MakeCertificate(const std::string& name) {
+    const std::string command =
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "
+        "/CN=here -addext subjectAltName=IP:127.0.0.1 -keyout " +
+        File(name + ".key") + " -out " + File(name + ".pem") + " 2>/dev/null";
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  }
+  // Trains with this certificate until the library has said these words, and a step more; all
+  // that it has said.
+  std::string TrainUntilSaid(const std::string& certificate, const std::string& authority,
+                             const char* words) {
+    Said said;
+    millrace_set_log(
+        [](const char* line, void* context) {
+          Said& all = *static_cast<Said*>(context);
+          const std::lock_guard<std::mutex> lock(all.mutex);
+          all.lines.append(line).append("\n");
+        },
+        &said);
+    const std::string cert = File(certificate + ".pem");
+    const std::string key = File(certificate + ".key");
+    const std::string ca = File(authority + ".pem");
+    const MillraceAnswersTls answers = {cert.c_str(), key.c_str(), ca.c_str(), 0};
+    MillraceManager* manager = nullptr;
+    EXPECT_OF_C(kMillraceOk,
+                millrace_connect_tls(config_.brokers().c_str(), config_.name().c_str(), 1, 1, 0, 60,
+                                     nullptr, nullptr, &answers, &manager));
+    int w = -1;
+    float value = 0;
+    EXPECT_OF_C(kMillraceOk, millrace_register(manager, "w", nullptr, 0, "add", 1, 1, &w));
+    EXPECT_OF_C(kMillraceOk, millrace_put(manager, w, &value, 1));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    for (bool is_said = false; !is_said && std::chrono::steady_clock::now() < end;) {
+      is_said = said.Has(words);
+      const float one = 1;
+      EXPECT_OF_C(kMillraceOk, millrace_get(manager, w, &value, 1, nullptr));
+      EXPECT_OF_C(kMillraceOk, millrace_update(manager, w, &one, 1));
+      EXPECT_OF_C(kMillraceOk, millrace_step(manager, 1, &steps_));
+    }
+    EXPECT_OF_C(kMillraceOk, millrace_collect(manager, w, &value, 1, nullptr));
+    EXPECT_EQ(value, static_cast<float>(steps_)) << "each step counts once, however answers come";
+    millrace_destroy(manager);
+    millrace_set_log(nullptr, nullptr);
+    return said.lines;
+  }
+
+  uint64_t steps_ = 0;
+};
+
+TEST_F(StraightAnswersInC, ComeByMutualTlsAndThroughKafkaWhereCertificatesDoNotFit) {
+  for (const char* name : {"server", "trainer", "stranger"}) MakeCertificate(name);
+  Answers& answers = *config_.mutable_answers();
+  answers.set_way(Answers::DIRECT);
+  answers.set_tls_cert(File("server.pem"));
+  answers.set_tls_key(File("server.key"));
+  answers.set_tls_ca(File("trainer.pem"));
+  StartServer();
+  const char* const straight = "answers come straight from 127.0.0.1:";
+  const char* const refused = "no straight answers from 127.0.0.1:";
+  EXPECT_THAT(TrainUntilSaid("trainer", "server", straight), HasSubstr(straight));
+  for (const auto& [certificate, authority] :
+       {std::pair("stranger", "server"), std::pair("trainer", "stranger")}) {
+    const std::string said = TrainUntilSaid(certificate, authority, refused);
+    EXPECT_THAT(said, HasSubstr(refused));
+    EXPECT_THAT(said, HasSubstr("of a trainer of one's own answers_tls_cert and so on"));
+    EXPECT_THAT(said, HasSubstr("They come through Kafka"));
+  }
 }
 
 TEST_F(CCallsTest, ReadAndChangeRowsOfTables) {

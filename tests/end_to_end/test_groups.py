@@ -57,6 +57,12 @@ class Groups(test_topology_file.OnABroker):
             self.assertLess(time.monotonic(), end, f"trainer {trainer} does not come to step {step}")
             time.sleep(0.02)
 
+    def wait_for_unshared(self, job, updates):
+        """Until Watch says that group 1 has so many that its neighbor does not know. (The last points come late.)"""
+        end = time.monotonic() + topology.PATIENCE
+        while (groups := job.watched()[1]["server_groups"])[1]["unshared_updates"] < updates:
+            self.assertLess(time.monotonic(), end, groups)
+
     def exchanges(self, job):
         """By server: exchanges with its neighbor, and deltas taken, at its end."""
         found = []
@@ -76,6 +82,11 @@ class Groups(test_topology_file.OnABroker):
         for shard in range(2):
             self.assertEqual(exchanges[shard], (0, exchanges[2 + shard][0]), "each delta is taken once")
             self.assertGreater(exchanges[2 + shard][0], 3)
+        primary, other = job.summary()["server_groups"]
+        taken, answered = (min(of_shards) for of_shards in (exchanges[0][1:] + exchanges[1][1:],
+                                                            exchanges[2][:1] + exchanges[3][:1]))  # fmt: skip
+        self.assertEqual((primary["deltas_taken"], primary["exchanges"]), (taken, None))
+        self.assertEqual((other["exchanges"], other["unshared_updates"]), (answered, 0))
 
     def assert_counts_each_update_once_whoever_is_killed(self, mode):
         job = self.adding("--consistency", mode)
@@ -106,6 +117,7 @@ class Groups(test_topology_file.OnABroker):
             self.wait_for_step(job, 1, self.step_of(job, 1) + 300)
             self.wait_for_step(job, 2, 300)
             self.assertLessEqual(self.step_of(job, 0), at + 50)
+            self.wait_for_unshared(job, 300)
         finally:
             os.kill(primary, signal.SIGCONT)
         self.assert_has_every_update_once(job)

@@ -27,7 +27,8 @@ import test_reshard  # noqa: E402
 import test_trainers  # noqa: E402
 import topology  # noqa: E402
 
-EXAMPLE = topology.ROOT / "python" / "examples" / "frame_to_stream.py"
+EXAMPLES = topology.ROOT / "python" / "examples"
+EXAMPLE = EXAMPLES / "frame_to_stream.py"
 
 
 class OnABroker(topology.OnABroker):
@@ -114,7 +115,7 @@ class Factors(test_trainers.OnABroker):
     def factors_of(self, name, servers=test_trainers.SERVERS, steps=1000, training=(), also=None):
         """What both trainers read in the end; also: what is done to the job meanwhile."""
         job = self.job(name, ("--optimizer", "adagrad", "--learning-rate", "0.3", *training),
-                       [sys.executable, topology.ROOT / "python" / "examples" / "factors_trainer.py"], servers, steps)
+                       [sys.executable, EXAMPLES / "factors_trainer.py"], servers, steps)
         files = [self.path / f"{name}-{trainer}.npy" for trainer in range(2)]
         for trainer, file in enumerate(files):
             job.commands[f"trainer{trainer}"][-1] = file
@@ -187,16 +188,17 @@ class ReshardingFactors(test_reshard.TrainersOnABroker):
 
 
 class Trainers(test_trainers.OnABroker):
-    trainer = [sys.executable, topology.ROOT / "python" / "examples" / "digits_trainer.py"]
+    trainer = [sys.executable, EXAMPLES / "digits_trainer.py"]
 
     def test_whose_processes_and_servers_are_killed_end_in_the_bytes_of_an_undisturbed_run(self):
         self.assert_ends_in_the_same_bytes_whoever_is_killed()
 
-    def server_of(self, name, trainers=1):
+    def server_of(self, name, trainers=1, flags=()):
         """A job of trainers that are in this process, and its server."""
         job = topology.Job(self.broker, name, self.path, workers=trainers, training=["--model", "external"])
         for other in "worker0", "worker1", "producer":
             del job.commands[other]
+        job.commands["server"] += flags
         self.addCleanup(job.close)
         return job.start()
 
@@ -267,6 +269,58 @@ class Trainers(test_trainers.OnABroker):
         self.assertEqual(kept.tolist(), [[5, 9]], "an array outlives its manager")
         job.wait_all()
 
+    def straight(self, job, tls, awaited):
+        """Trains until the library has logged these words, and for 20 steps more: what it has logged, and how many
+        answers came through Kafka in these."""
+        manager = self.manager(job, answers_tls=tls)
+        w = manager.register("w", handler="add")
+        manager.put(w, 0)
+
+        def step():
+            manager.get(w)
+            manager.update(w, 1)
+            manager.step()
+            manager.collect(w)
+
+        with self.assertLogs("millrace", "INFO") as log:
+            end = time.monotonic() + topology.PATIENCE
+            while not any(awaited in line for line in log.output):
+                self.assertLess(time.monotonic(), end, log.output)
+                step()
+        before = self.broker.offsets(f"{job.name}.weights", 2, "latest")[0]
+        for _ in range(20):
+            step()
+        after = self.broker.offsets(f"{job.name}.weights", 2, "latest")[0]
+        self.assertEqual(float(w.data), manager.steps(), "each step counts once, however its answer comes")
+        return [line for line in log.output if "straight" in line], after - before
+
+    def test_get_straight_answers_by_tls_and_others_where_certificates_do_not_fit(self):
+        for who in "server", "trainer", "stranger":
+            topology.make_certificate(self.path / f"{who}.key", self.path / f"{who}.pem", "IP:127.0.0.1")
+
+        def tls(own, other):
+            return [self.path / f"{own}.pem", self.path / f"{own}.key", self.path / f"{other}.pem"]
+
+        flags = zip(("cert", "key", "ca"), tls("server", "trainer"), strict=True)
+        job = self.server_of("by-tls", flags=["--answers", "direct", *(
+            word for name, file in flags for word in (f"--answers-tls-{name}", file))])
+        said, through_kafka = self.straight(job, tls("trainer", "server"), "answers come straight from 127.0.0.1:")
+        self.assertEqual(len(said), 1, said)
+        self.assertLess(through_kafka, 20)
+        self.assertRegex(job.log("server"), "answers go straight to who asks for them at 127.0.0.1:[0-9]+, by TLS")
+        self.assertEqual(job.log("server").count("gets its answers straight"), 1)
+        for wrong, remedy in (
+            (tls("stranger", "server"), "each side's must be signed by the authority that the other one was given"),
+            (tls("trainer", "stranger"), "each side's must be signed by the authority that the other one was given"),
+            (None, "it sends by TLS only: give --answers-tls-cert, --answers-tls-key and --answers-tls-ca"),
+        ):
+            said, through_kafka = self.straight(job, wrong, "no straight answers from 127.0.0.1:")
+            self.assertEqual(len(said), 1, said)
+            self.assertIn(remedy, said[0])
+            self.assertIn("in Python answers_tls). They come through Kafka", said[0])
+            self.assertGreaterEqual(through_kafka, 20)
+        self.assertEqual(job.log("server").count("gets its answers straight"), 1)
+
     def test_that_are_wrong_are_exceptions(self):
         job = self.server_of("wrong")
         manager = self.manager(job)
@@ -318,6 +372,34 @@ class Trainers(test_trainers.OnABroker):
             process.send_signal(signal.SIGINT)
             said = process.communicate(timeout=topology.PATIENCE)[1]
             self.assertIn("KeyboardInterrupt", said)
+
+
+class PyTorch(test_trainers.OnABroker):
+    """Debian's, which is for Debian's Python and its NumPy; the package is the one that is tested here."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        packages = cls.path / "packages"
+        packages.mkdir()
+        (packages / "millrace").symlink_to(pathlib.Path(millrace.__file__).parent)
+        cls.trainer = ["env", f"PYTHONPATH={packages}", "/usr/bin/python3", EXAMPLES / "torch_trainer.py"]
+
+    def assert_knows_other_rows(self, job):
+        for trainer in "trainer0", "trainer1":
+            (right,) = re.findall(r"^test rows: ([\d.]+)% are right$", job.log(trainer), re.M)
+            self.assertGreater(float(right), 93)
+
+    def test_models_end_in_the_same_bytes_whoever_is_killed_and_know_rows_that_they_have_not_seen(self):
+        training = ("--optimizer", "adam", "--learning-rate", "0.003")
+        calm = self.job("torch-calm", training).start()
+        calm.wait_all()
+        killed = self.job("torch-killed", training).start()
+        self.disturb(killed)
+        self.assertEqual(killed.weights.read_bytes(), calm.weights.read_bytes())
+        self.assert_has_learnt(calm)
+        self.assert_knows_other_rows(calm)
+        self.assert_knows_other_rows(killed)
 
 
 if __name__ == "__main__":

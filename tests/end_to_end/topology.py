@@ -301,6 +301,11 @@ class Broker:
         self._kcat("-P", "-t", topic, "-X", "enable.idempotence=true", *flags,
                    text="".join(f"{line}\n" for line in lines).encode())
 
+    def write_bytes(self, topic, key, value, file):
+        """A record of any bytes, which go by way of this file."""
+        file.write_bytes(value)
+        self._kcat("-P", "-t", topic, "-k", key, str(file))
+
     def offsets(self, topic, partitions, time_of):
         """An offset of each partition, `time_of`: earliest or latest; none while no broker reports them
         all."""

@@ -9,10 +9,12 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "job/begun_by.h"
 #include "job/layout_in_force.h"
 #include "kafka/producer.h"
 #include "tests/kafka/mock_cluster.h"
 #include "topics/frame.h"
+#include "topics/protocol.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -42,10 +44,24 @@ class JobRegistryTest : public testing::Test {
     return training;
   }
 
+  // As a program of any version.
+  void Write(const std::string& key, const google::protobuf::Message& message) {
+    auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "other"}, nullptr);
+    const std::string topic = TopicName("registry", Topic::kJob);
+    const std::string record = MakeFrames(message.SerializeAsString(), 0).front();
+    ASSERT_TRUE((*producer)->Send(topic, 0, key, record).ok());
+    ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
+  }
+
   MockCluster cluster_;
   JobConfig config_;
   std::atomic<bool> stop_ = false;
 };
+
+void ExpectRefused(const Status& status, const std::string& words) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(words));
+}
 
 TEST(LayoutsOf, TheNextLayoutIsInForceWhenAllShardsOfTheLastAreSealed) {
   SealedShards sealed;
@@ -131,10 +147,7 @@ TEST_F(JobRegistryTest, TheFirstWhoPublishedTheTrainingSettingsDidSoAtATimeThatA
   EXPECT_GE(published_ms, before_ms);
   EXPECT_LE(published_ms, NowMs());
   std::this_thread::sleep_for(std::chrono::milliseconds(5));  // or the second would say the same
-  auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "second"}, nullptr);
-  const std::string record = MakeFrames(TrainingWith(7).SerializeAsString(), 0).front();
-  ASSERT_TRUE((*producer)->Send(TopicName("registry", Topic::kJob), 0, "training:2", record).ok());
-  ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
+  Write("training:2", TrainingWith(7));
   const std::unique_ptr<JobRegistry> second = Open();
   ASSERT_TRUE(second->ReadTraining().ok());
   EXPECT_EQ(second->training_published_ms(), published_ms);
@@ -160,6 +173,71 @@ TEST_F(JobRegistryTest, RecordsOfStrangersHarmNobody) {
   EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
   EXPECT_EQ(*Open()->ReadFeatures(), std::nullopt);
   EXPECT_THAT(*Open()->ReadEnded(), testing::IsEmpty());
+}
+
+constexpr char kOfProtocol9[] =
+    "the job registry was begun by a program whose protocol is 9, and the protocol of this one is "
+    "1: "
+    "let all programs of the job have the same version of Millrace, or start a new job";
+
+TEST_F(JobRegistryTest, AJobThatAnotherProtocolBeganIsRefusedWhateverIsReadOrPublished) {
+  Write("training:9-1", TrainingWith(7));
+  ASSERT_FALSE(Open()->ReadTraining().ok()) << "or who waits below waits for ever";
+  ExpectRefused(Open()->ReadTraining().status(), kOfProtocol9);
+  ExpectRefused(Open()->WaitForTraining().status(), kOfProtocol9);
+  ExpectRefused(Open()->ReadFeatures().status(), kOfProtocol9);
+  ExpectRefused(Open()->WaitForFeatures().status(), kOfProtocol9);
+  ExpectRefused(Open()->PublishTraining(TrainingWith(7)), kOfProtocol9);
+  ExpectRefused(Open()->Generation().status(), kOfProtocol9);
+  JobFeatures features;
+  features.set_epoch(config_.epoch());
+  ExpectRefused(Open()->PublishFeatures(features), kOfProtocol9);
+  config_.set_epoch(2);
+  EXPECT_EQ(*Open()->ReadTraining(), std::nullopt) << "another epoch is another job";
+  features.set_epoch(2);
+  Write("features:9-2", features);
+  ExpectRefused(Open()->WaitForTraining().status(), kOfProtocol9);
+}
+
+TEST_F(JobRegistryTest, WhoWaitsIsToldThatAnotherProtocolBeginsTheJob) {
+  Status waited;
+  std::thread waits([&] { waited = Open()->WaitForTraining().status(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  Write("training:9-1", TrainingWith(7));
+  waits.join();
+  ExpectRefused(waited, kOfProtocol9);
+}
+
+TEST_F(JobRegistryTest, WhoBeginsAJobSaysItsProtocolAndLaterOnesOfOthersDoNotCount) {
+  ASSERT_TRUE(Open()->PublishTraining(TrainingWith(7)).ok());
+  Write("training:9-1", TrainingWith(7));
+  EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 7u);
+  // A key that says nothing is of a version before.
+  config_.set_epoch(2);
+  Write("training:77", TrainingWith(8));
+  EXPECT_EQ(Open()->ReadTraining()->value().training().batch_rows(), 8u);
+}
+
+TEST_F(JobRegistryTest, AJobOfWhichMoreIsSaidThanThisVersionKnowsIsRefused) {
+  JobTraining newer = TrainingWith(7);
+  Training& training = *newer.mutable_training();
+  training.GetReflection()->MutableUnknownFields(&training)->AddVarint(1000, 7);
+  Write("training:1-1", newer);
+  ExpectRefused(Open()->WaitForTraining().status(),
+                "the job registry was begun by another version of Millrace, which says more");
+}
+
+TEST(BegunBy, TheKeyOfEachChunkNamesTheProtocol) {
+  EXPECT_EQ(BeginKey("features", 77), "features:1-77");
+  EXPECT_EQ(ProtocolOfKey(BeginKey("features", 77)).value(), kProtocol);
+  EXPECT_EQ(ProtocolOfKey("features:12-77:3").value(), 12u);
+  for (const char* before : {"features:77", "features:77:3", "features:", "features", ""}) {
+    EXPECT_EQ(ProtocolOfKey(before).value(), 1u) << before;
+  }
+  for (const char* bad : {"features:-77", "features:0-77", "features:x-77", "features:1x-77",
+                          "features:4294967296-77"}) {
+    EXPECT_FALSE(ProtocolOfKey(bad).ok()) << bad;
+  }
 }
 
 TEST_F(JobRegistryTest, AnotherEpochIsAnotherJob) {

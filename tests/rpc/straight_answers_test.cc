@@ -2,15 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/line_sink.h"
 #include "job/job_registry.h"
 #include "rpc/answer_receiver.h"
 #include "rpc/answer_server.h"
@@ -159,6 +162,30 @@ TEST_F(StraightAnswersTest, OfAnotherMachineAreNotTakenWithoutTls) {
   config_.mutable_answers()->set_insecure(true);
   const auto receiver = Receive({1});
   EXPECT_TRUE(IsSubscribed(*server, receiver.get(), 1));
+}
+
+TEST_F(StraightAnswersTest, ThatCannotBeHadAreSaidOnceForEachAddressWithTheReasonAndTheRemedy) {
+  std::mutex mutex;
+  std::vector<std::string> said;
+  SetLineSink([&](std::string_view line) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    said.emplace_back(line);
+  });
+  const auto of_address = [&](const std::string& address) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return std::ranges::count_if(said, [&](const std::string& line) {
+      return line.starts_with("no straight answers from " + address + ": ") &&
+             line.find("check that this address") != std::string::npos &&
+             line.ends_with("They come through Kafka");
+    });
+  };
+  Offer("127.0.0.1:1", 0);
+  const auto receiver = Receive({1});
+  EXPECT_TRUE(Until(receiver.get(), [&] { return of_address("127.0.0.1:1") > 0; }));
+  Offer("127.0.0.1:2", 1);  // which is found when it tries the other one again
+  EXPECT_TRUE(Until(receiver.get(), [&] { return of_address("127.0.0.1:2") > 0; }));
+  EXPECT_EQ(of_address("127.0.0.1:1"), 1);
+  SetLineSink(nullptr);
 }
 
 TEST_F(StraightAnswersTest, ThatNobodyTakesDoNotGrowTheServer) {

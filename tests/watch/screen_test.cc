@@ -31,6 +31,23 @@ JobProgress SomeJob(int workers = 4) {
   return job;
 }
 
+JobProgress JobOfGroups(uint32_t groups) {
+  JobProgress job = SomeJob();
+  for (uint32_t group = 0; group < groups; ++group) {
+    MetricPoint point = ServerAt(10'100, 41 + 1'000 * group);
+    MetricPoint::ServerProgress& server = *point.mutable_server();
+    server.set_shard(group);
+    server.set_shards(groups);
+    server.set_groups(groups);
+    server.set_group(group);
+    server.set_exchanges(group == 0 ? 0 : 10 + group);
+    job.Fold(point);
+    server.set_updates(server.updates() + 7);
+    job.Fold(point);
+  }
+  return job;
+}
+
 JobState Running() {
   JobState state;
   state.kind = JobState::Kind::kRunning;
@@ -95,7 +112,7 @@ TEST(Screen, ShowsEverythingOnAnOrdinaryTerminal) {
 
 TEST(Screen, FitsEveryTerminal) {
   for (const int workers : {4, 30}) {
-    JobProgress job = SomeJob(workers);
+    JobProgress job = workers == 4 ? JobOfGroups(2) : SomeJob(workers);
     MetricPoint rejecting = ProducerAt(10'000, 600, 1'000, 24'000);
     rejecting.mutable_producer()->set_rows_rejected(1'000);
     job.Fold(rejecting);
@@ -119,6 +136,17 @@ TEST(Screen, ShowsManyWorkersInRowsAndVeryManyAsRanges) {
   EXPECT_THAT(Text(RenderScreen(SomeJob(20), Options(80))), HasSubstr("worker "));
   EXPECT_THAT(Text(RenderScreen(SomeJob(100), Options(80))),
               HasSubstr("100 workers: clock 40, buffer 0 to 128"));
+}
+
+TEST(Screen, ShowsTheExchangesOfEachGroupOfServersAndOfVeryManyAsRanges) {
+  EXPECT_THAT(Text(RenderScreen(JobOfGroups(3), Options(80))),
+              HasSubstr("  group             0         1         2\n"
+                        "  rounds           41     1,041     2,041\n"
+                        "  exchanges         -        11        12\n"
+                        "  unshared          -         7         7\n"));
+  EXPECT_THAT(Text(RenderScreen(JobOfGroups(30), Options(80))),
+              HasSubstr("30 groups: rounds 41 to 29,041, exchanges 11 to 39, unshared updates 7"));
+  EXPECT_THAT(Text(RenderScreen(SomeJob(), Options(80))), Not(HasSubstr("unshared")));
 }
 
 TEST(Screen, ShowsWhoHasLeft) {

@@ -44,6 +44,42 @@ JobProgress FinishedJob() {
   return job;
 }
 
+JobProgress JobOfGroups() {
+  JobProgress job;
+  for (uint32_t group = 0; group < 3; ++group) {
+    MetricPoint point = ServerAt(1'000, 1'000 + group);
+    MetricPoint::ServerProgress& server = *point.mutable_server();
+    server.set_shard(group);
+    server.set_shards(3);
+    server.set_groups(3);
+    server.set_group(group);
+    server.set_deltas_taken(group == 0 ? 2'005 : 0);
+    server.set_exchanges(group == 0 ? 0 : 1'000 + group);
+    job.Fold(point);
+    server.set_updates(server.updates() + 7);
+    job.Fold(point);
+  }
+  return job;
+}
+
+TEST(Summary, HasTheExchangesOfEachGroupOfServers) {
+  const Json json = Json::parse(SummaryJson(JobOfGroups(), "job", "localhost:9092"));
+  ASSERT_EQ(json["server_groups"].size(), 3u);
+  EXPECT_EQ(json["server_groups"][0],
+            Json::parse(R"({"group": 0, "rounds": 1000, "exchanges": null, "unshared_updates": null,
+                            "deltas_taken": 2005})"));
+  EXPECT_EQ(json["server_groups"][2],
+            Json::parse(R"({"group": 2, "rounds": 1002, "exchanges": 1002, "unshared_updates": 7,
+                            "deltas_taken": 0})"));
+  EXPECT_THAT(
+      Text(SummaryTable(JobOfGroups(), TableOf("job", 80))),
+      AllOf(HasSubstr("groups           group 0: 1,000 rounds, 2,005 deltas of others taken"),
+            HasSubstr("group 1: 1,001 rounds, 1,001 exchanges, 7 updates since")));
+  const Json of_one = Json::parse(SummaryJson(FinishedJob(), "job", "localhost:9092"));
+  EXPECT_FALSE(of_one.contains("server_groups"));
+  EXPECT_THAT(Text(SummaryTable(FinishedJob(), TableOf("job", 80))), Not(HasSubstr("group 0")));
+}
+
 TEST(SummaryJson, HasWhatProgramsAskFor) {
   const Json json = Json::parse(SummaryJson(FinishedJob(), "flights-1", "localhost:9092"));
   EXPECT_EQ(json["job"], "flights-1");

@@ -1,0 +1,15 @@
+// Which programs can work on a job together.
+#pragma once
+
+#include <cstdint>
+
+namespace millrace {
+
+// The protocol of this version of Millrace: what its programs tell each other, and what they do
+// about it. A job keeps that of the program that began it, and a program of another one refuses it
+// (job/begun_by.h). Raised by a change after which programs of before would take part in a job of
+// now and do something else than it wants; a field that they may pass over, or that stands in the
+// job's own settings, where one that a program does not know is an error, raises nothing.
+inline constexpr uint32_t kProtocol = 1;
+
+}  // namespace millrace
