@@ -87,7 +87,8 @@ TEST(JobProcessesTest, MoreServersThanShardsAreWrongUsage) {
   options.server_processes = 3;
   EXPECT_EQ(PlanOf(options).groups(0).shards(), 4u);
   options.server_processes = 5;
-  EXPECT_THAT(WhyNot(options), HasSubstr("--server-processes 5: give at most as many as --shards (4)"));
+  EXPECT_THAT(WhyNot(options),
+              HasSubstr("--server-processes 5: give at most as many as --shards (4)"));
 }
 
 TEST(JobProcessesTest, AWorkerThatMayBeLaunchedAgainThreeTimesFailsForGoodWithItsFourthFailure) {
