@@ -73,7 +73,7 @@ class GoingTrainerTest : public testing::Test {
   // Puts the parameters and changes rows.
   TrainerStep FirstStep() const {
     return {.put = {{0, {1, 2, 3}}, {1, {4, 5, 6, 7}}},
-            .table_rows = {{Row(1), {1, 2}}, {Row(2), {3, 4}}, {Row(3), {5, 6}}},
+            .table_rows = {.ids = {Row(1), Row(2), Row(3)}, .values = {1, 2, 3, 4, 5, 6}},
             .weight = 1};
   }
   static PlainUpdate FirstUpdate() {
