@@ -123,16 +123,13 @@ class ParameterManager::Impl {
     return absl::OkStatus();
   }
 
-  // The values that the next step is made of are here.
+  // The values that the next step is made of are here. Where another process has made that step as
+  // this trainer, they may be of a later clock: the trainer makes it of those, and Step passes over
+  // it. (To go on with a later step is the trainer's to say, who chooses data by Steps.)
   absl::Status WaitForValues() {
     MILLRACE_RETURN_IF_ERROR(Begin());
     MILLRACE_RETURN_IF_ERROR(
         WaitUntil([this] { return steps().values_at() && *steps().values_at() >= next_; }));
-    // Another process may have made steps as this trainer: what was open is one of theirs.
-    if (*steps().values_at() > next_) {
-      next_ = *steps().values_at();
-      open_ = {};
-    }
     read_ = next_;
     return absl::OkStatus();
   }
@@ -153,8 +150,8 @@ class ParameterManager::Impl {
       MILLRACE_RETURN_IF_ERROR(WaitForValues());
       steps().ReadRows(wanted);
       MILLRACE_RETURN_IF_ERROR(WaitUntil([this] { return steps().MissingRows().empty(); }));
-      // (Another process may have made steps as this trainer.)
-    } while (steps().values_at() != next_ || !steps().HasRows(wanted));
+      // (They may have been of values that are no more the newest.)
+    } while (!steps().values_at() || !steps().HasRows(wanted));
     rows.clear();
     for (const EmbeddingId id : wanted) {
       const std::span<const float> row = steps().ValuesOf(id);
@@ -237,7 +234,7 @@ class ParameterManager::Impl {
     TrainerTask& task = connection_->task();
     MILLRACE_RETURN_IF_ERROR(
         WaitUntil([&] { return task.answered() && task.clock() + most > next_; }));
-    if (task.clock() > next_) {  // as above
+    if (task.clock() > next_) {  // another process has made it
       next_ = task.clock();
       open_ = {};
       return connection_->Serve();
