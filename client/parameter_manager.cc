@@ -121,16 +121,13 @@ class ParameterManager::Impl {
     return absl::OkStatus();
   }
 
-  // The values that the next step is made of are here.
+  // The values that the next step is made of are here. Where another process has made that step as
+  // this trainer, they may be of a later clock: the trainer makes it of those, and Step passes over
+  // it. (To go on with a later step is the trainer's to say, who chooses data by Steps.)
   absl::Status WaitForValues() {
     MILLRACE_RETURN_IF_ERROR(Begin());
     MILLRACE_RETURN_IF_ERROR(
         WaitUntil([this] { return steps().values_at() && *steps().values_at() >= next_; }));
-    // Another process may have made steps as this trainer: what was open is one of theirs.
-    if (*steps().values_at() > next_) {
-      next_ = *steps().values_at();
-      open_ = {};
-    }
     read_ = next_;
     return absl::OkStatus();
   }
@@ -151,8 +148,8 @@ class ParameterManager::Impl {
       MILLRACE_RETURN_IF_ERROR(WaitForValues());
       steps().ReadRows(asked.distinct());
       MILLRACE_RETURN_IF_ERROR(WaitUntil([this] { return steps().MissingRows().empty(); }));
-      // (Another process may have made steps as this trainer.)
-    } while (steps().values_at() != next_ || !steps().HasRows(asked.distinct()));
+      // (They may have been of values that are no more the newest.)
+    } while (!steps().values_at() || !steps().HasRows(asked.distinct()));
     rows_read_.insert_or_assign(table.id(), ReadTable{next_, std::move(asked)});
     return absl::OkStatus();
   }
@@ -238,7 +235,7 @@ class ParameterManager::Impl {
     TrainerTask& task = connection_->task();
     MILLRACE_RETURN_IF_ERROR(
         WaitUntil([&] { return task.answered() && task.clock() + most > next_; }));
-    if (task.clock() > next_) {  // as above
+    if (task.clock() > next_) {  // another process has made it
       next_ = task.clock();
       open_ = {};
       return connection_->Serve();

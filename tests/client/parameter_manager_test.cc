@@ -202,6 +202,28 @@ TEST_F(ParameterManagerTest, StepsOfAnotherProcessOfTheSameTrainerAreNotMadeTwic
   EXPECT_EQ(*old.manager->Steps(), 1u);
 }
 
+TEST_F(ParameterManagerTest, AStepThatTheProcessBeforeHasMadeIsPassedOverAndIsNotTheNext) {
+  NewJob(2, kSequential);
+  StartServer();
+  const Trainer other = Begin(0, {0, 0, 0, 0, 0}, "add");
+  const Trainer before = Begin(1, {}, "add");
+  Add(before, 10);
+  const Trainer again = Begin(1, {}, "add");
+  EXPECT_EQ(*again.manager->Steps(), 0u) << "the round waits for the other trainer";
+  Add(other, 1);
+  do {  // what it is told next is that this step is over
+    ASSERT_WORKS(again.manager->Get(again.w));
+  } while (ValuesOf(again.w)[0] != 11);
+  SetGrad(again.w, 10);
+  ASSERT_WORKS(again.manager->Update(*again.w));
+  EXPECT_EQ(*again.manager->Step(), 1u);
+  Add(other, 2);
+  Add(again, 20);
+  ASSERT_WORKS(again.manager->Collect(again.w));
+  EXPECT_THAT(ValuesOf(again.w), Each(33));
+  EXPECT_EQ(*again.manager->Steps(), 2u);
+}
+
 TEST_F(ParameterManagerTest, ALeaveIsFinalForAllProcessesOfATrainer) {
   NewJob(2, kSequential);
   StartServer();
