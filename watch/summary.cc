@@ -271,9 +271,7 @@ std::vector<std::string> SummaryTable(const JobProgress& job, const SummaryOptio
   line("speed", absl::StrCat(RateText(job.rows_per_second()), " rows/s, ",
                              RateText(job.rounds_per_second()), " rounds/s in this time"));
   line("staleness", absl::StrCat("at most ", job.staleness_max(), " rounds"));
-  for (const GroupProgress& group : job.groups()) {
-    line(group.group == 0 ? "groups" : "", GroupText(group));
-  }
+  for (const auto& group : job.groups()) line(group.group ? "" : "groups", GroupText(group));
   constexpr size_t kBesideTitle = 19;
   const auto warnings =
       WarningLines(WarningsOf(job), width > kBesideTitle ? width - kBesideTitle : 0);
