@@ -16,6 +16,7 @@ from test_master import MASTER, OnABroker  # noqa: E402
 
 
 DIGITS_TRAINER = topology.BUILD / "examples" / "digits-trainer" / "digits_trainer"
+OWN_SERVER = topology.BUILD / "examples" / "own-server" / "own_server"
 
 
 class ReshardsOnABroker(OnABroker):
@@ -169,10 +170,10 @@ class TrainersOnABroker(ReshardsOnABroker):
         """The last argument of a job's trainers."""
         return self.path / "digits.csv"
 
-    def trainers(self, name, *flags):
+    def trainers(self, name, *flags, handler=()):
         job = self.job(["--shards", "2", *flags], name=name, workers=2,
                        training=["--model", "external", *self.training])  # fmt: skip
-        command = [*self.trainer, self.broker.address, name, 2, "{rank}", self.steps, self.file(job)]
+        command = [*self.trainer, self.broker.address, name, 2, "{rank}", self.steps, self.file(job), *handler]
         job.commands["master"] += ["--worker-command", shlex.join(map(str, command))]
         return job
 
@@ -224,6 +225,16 @@ class ReshardingTrainers(TrainersOnABroker):
 
     def test_changes_no_byte_whoever_is_killed(self):
         self.assert_goes_to_three_shards_and_back_whoever_is_killed()
+
+    def test_takes_the_state_of_handlers_of_ones_own_along(self):
+        self.steps = 3000
+        own = {"handler": ["mine.clipped"]}
+        calm = self.end_of(self.trainers("own-left-alone", "--server-program", OWN_SERVER, **own).start())
+        job = self.trainers("own-goes-over", "--server-program", OWN_SERVER, **own).start()
+        self.wait_for_steps(job, 200)
+        self.reshard(job, 3)
+        self.wait_for_steps(job, 200)
+        self.assertEqual(self.end_of(job), calm)
 
 
 if __name__ == "__main__":
