@@ -40,7 +40,7 @@ client::Member ToMember(const nodes::Node& node) {
   return member;
 }
 
-bool IsAway(grpc::StatusCode code) {
+bool MasterIsAway(grpc::StatusCode code) {
   return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::CANCELLED ||
          code == grpc::StatusCode::DEADLINE_EXCEEDED;
 }
@@ -81,7 +81,7 @@ class NodeClient::Calls {
     while (true) {
       const grpc::Status status = CallOnce(method, request, response, kCallAgainAfter, is_late);
       if (status.ok()) return absl::OkStatus();
-      if (!IsAway(status.error_code())) {
+      if (!MasterIsAway(status.error_code())) {
         return {static_cast<absl::StatusCode>(status.error_code()),
                 master + ": " + status.error_message()};
       }
