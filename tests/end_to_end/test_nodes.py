@@ -131,6 +131,12 @@ class Nodes(test_master.OnABroker):
                       f"{NODE_TIMEOUT} s", job.said("master"))
         self.assertIn("fourth.example:7000", job.ask("status"))
 
+    def wait_for_phase(self, job, name, phase):
+        end = time.monotonic() + PATIENCE
+        while self.nodes_of(job).get(name, (None,))[0] != phase:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.2)
+
     def trainer(self, job, number, language="c++"):
         trainer = Trainer(job, self.address, number, language)
         self.addCleanup(trainer.end)
@@ -142,8 +148,8 @@ class Nodes(test_master.OnABroker):
         job.wait_for_log("master", "worker-0 runs")
         first = self.trainer(job, 0)
         first.arrives("begin")
+        self.wait_for_phase(job, "trainer-0", "live")
         time.sleep(0.5)  # alone it passes none
-        self.assertEqual(self.nodes_of(job)["trainer-0"][0], "live")
         second = self.trainer(job, 1, "c")
         second.arrives("begin")
         both = "trainer-0 is 0, live; trainer-1 is 1, live;"
@@ -156,10 +162,7 @@ class Nodes(test_master.OnABroker):
         # There are too few until the killed one is started again, and has its rank again.
         first.arrives("again")
         second.process.kill()
-        end = time.monotonic() + PATIENCE
-        while self.nodes_of(job)["trainer-1"][0] != "dead":
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.2)
+        self.wait_for_phase(job, "trainer-1", "dead")
         again = self.trainer(job, 1)
         again.arrives("again")
         self.assertEqual((first.hears(), again.hears()), (both, both))
