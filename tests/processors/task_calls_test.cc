@@ -121,7 +121,7 @@ TEST_F(TaskCallsTest, WhoBeginsASetTooManyIsToldOfTheLimit) {
     const Status refused = answers[0].second.status();
     EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
     EXPECT_THAT(std::string(refused.message()), HasSubstr("has 100 of the 100 data sets"));
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("cannot have rows, too"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("there is no room for rows"));
   }
   Begin(TaskSet("s7"));  // it is there
   Add(TaskGet("worker-0"));
