@@ -98,5 +98,4 @@ class EachAccident(OnARealCluster):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

@@ -598,4 +598,4 @@ class MinInsyncTest(topology.OnABroker):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    topology.main()

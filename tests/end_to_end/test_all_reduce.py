@@ -250,5 +250,4 @@ class OwnWorkers(test_master.OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

@@ -537,5 +537,4 @@ class ARegistryThatWeDidNotWrite(OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

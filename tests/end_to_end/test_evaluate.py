@@ -8,9 +8,13 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import topology  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Of what is measured, by the section's title: how many cases at least, of the set of reviews.
@@ -184,4 +188,4 @@ class AnInterruptedRun(Evaluate):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    topology.main()

@@ -265,5 +265,4 @@ class Follow(OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

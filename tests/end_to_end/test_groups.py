@@ -155,4 +155,4 @@ class Groups(test_topology_file.OnABroker):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    topology.main()

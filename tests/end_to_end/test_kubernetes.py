@@ -182,5 +182,4 @@ class Jobs(OnACluster):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

@@ -354,5 +354,4 @@ class Refused(OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

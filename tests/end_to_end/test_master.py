@@ -550,7 +550,8 @@ class WholeJobs(OnABroker):
 
     def test_take_snapshots_of_which_the_newest_are_kept_and_run_a_command_at_the_end_whoever_is_killed(self):
         job = self.whole()
-        self.at_end(job, "echo begun >> MARKS; sleep 3; echo done >> MARKS")
+        # It lasts until the test has killed it in its middle.
+        self.at_end(job, "echo begun >> MARKS; until [ -e MARKS-go ]; do sleep 0.1; done; echo done >> MARKS")
         job.start().wait_for_log("master", "worker-1 runs")
         job.wait_for_phases(["waiting", "running", "running", "running", "running", "running"])
         seen, draw = set(), random.Random(2)
@@ -574,6 +575,7 @@ class WholeJobs(OnABroker):
         job.kill_pid(job.running()["end-0"][1])
         job.start("master")
         self.wait_for_mark(job, "begun", times=2)
+        (job.folder / "marks-go").touch()
         self.assert_ended_well(job)
         self.assertEqual(self.marks(job), ["begun", "begun", "done"])
         self.assert_started_once(job)
@@ -686,5 +688,4 @@ class Failures(OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

@@ -176,5 +176,4 @@ class Nodes(test_master.OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

@@ -377,5 +377,4 @@ if __name__ == "__main__":
         os.execvp("unshare", ["unshare", *root, "--net", "--mount", "--pid", "--fork", "--kill-child",
                               "--mount-proc", sys.executable, *sys.argv])  # fmt: skip
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

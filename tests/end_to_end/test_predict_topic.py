@@ -342,5 +342,4 @@ class Two(OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

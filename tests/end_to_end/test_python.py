@@ -28,6 +28,7 @@ import test_trainers  # noqa: E402
 import topology  # noqa: E402
 
 EXAMPLES = topology.ROOT / "python" / "examples"
+PACED_TRAINER = pathlib.Path(__file__).resolve().parent / "paced_trainer.py"
 EXAMPLE = EXAMPLES / "frame_to_stream.py"
 
 
@@ -170,12 +171,11 @@ class Factors(test_trainers.OnABroker):
 class ReshardingFactors(test_reshard.TrainersOnABroker):
     """Trainers with embedding tables on servers whose number of shards changes."""
 
-    trainer = [sys.executable, topology.ROOT / "python" / "examples" / "factors_trainer.py"]
     training = ["--optimizer", "adagrad", "--learning-rate", "0.3"]
-    steps = 4000
 
-    def file(self, job):
-        return job.folder / "{rank}.npy"
+    def command(self, job, pause, handler):
+        return [sys.executable, PACED_TRAINER, pause, EXAMPLES / "factors_trainer.py", self.broker.address, job.name, 2,
+                "{rank}", self.steps, job.folder / "{rank}.npy"]  # fmt: skip
 
     def end_of(self, job):
         weights = super().end_of(job)
@@ -403,5 +403,4 @@ class PyTorch(test_trainers.OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main()
+    topology.main()

@@ -156,5 +156,4 @@ class StraightAnswers(OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

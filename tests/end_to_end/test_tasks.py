@@ -226,5 +226,4 @@ class Tasks(test_master.OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

@@ -1589,5 +1589,4 @@ class ThreeBrokers(OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

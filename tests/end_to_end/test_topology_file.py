@@ -94,4 +94,4 @@ class TopologyFiles(OnABroker):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    topology.main()

@@ -223,5 +223,4 @@ class AJobOfAnotherVersion(OnABroker):
 
 
 if __name__ == "__main__":
-    topology.end_on_signals()
-    unittest.main(verbosity=2)
+    topology.main()

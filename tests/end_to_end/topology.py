@@ -78,6 +78,12 @@ def end_on_signals():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def main():
+    """Runs the tests of the program that was started, of which nothing is left, however it ends."""
+    end_on_signals()
+    unittest.main(verbosity=2)
+
+
 def _catches(pid, sig):
     """Whether a process has a handler of its own for a signal."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()

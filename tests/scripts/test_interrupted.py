@@ -114,6 +114,10 @@ class Interrupted(unittest.TestCase):
                     self.assertEqual(run.wait(timeout=30), code)
                 self.assertEqual([pid for pid in self.brokers() if alive(pid)], [])
 
+    def test_programs_of_tests_on_a_broker_leave_their_end_to_topology(self):
+        for program in (ROOT / "tests" / "end_to_end").glob("*test*.py"):
+            self.assertIn("\n    topology.main()\n", program.read_text(encoding="utf-8"), program)
+
     def test_topologies_that_are_ended_leave_neither_broker_nor_program(self):
         program = textwrap.dedent(f"""
             import pathlib, subprocess, sys, time, unittest
@@ -135,8 +139,7 @@ class Interrupted(unittest.TestCase):
                     pathlib.Path({str(self.root)!r}, "pids.testing").touch()
                     time.sleep(300)
 
-            topology.end_on_signals()
-            unittest.main(argv=["x"])
+            topology.main()
         """)
         for sig in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(sig):
