@@ -5,7 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "job/kafka_options.h"
+#include "kafka/admin.h"
 #include "kafka/broker_retry.h"
+#include "topics/topics.h"
 
 namespace millrace {
 namespace {
@@ -35,10 +38,12 @@ StatusOr<std::optional<ShardLayout>> ShardLayouts::Look(const MasterState& state
     next_look_ = now + kLayoutLookEvery;
   }
   if (!registry_) {
+    // The registry would wait for its topic, which is made by a process that is not started yet.
+    MILLRACE_ASSIGN_OR_RETURN(const bool is_there, IsTopicThere());
+    if (!is_there) return std::optional<ShardLayout>();
     MILLRACE_ASSIGN_OR_RETURN(registry_, JobRegistry::Create(config_, stop_));
   }
   const StatusOr<std::vector<uint32_t>> layouts = registry_->ReadLayouts();
-  // (The topic is made by the job's first process.)
   if (IsAway(layouts.status()) || absl::IsNotFound(layouts.status()) || stop_) {
     return std::optional<ShardLayout>();
   }
@@ -60,6 +65,13 @@ StatusOr<std::optional<ShardLayout>> ShardLayouts::Look(const MasterState& state
   in_force.set_shards(layouts->back());
   if (in_force.number() <= state.layout().number()) return std::optional<ShardLayout>();
   return std::optional<ShardLayout>(in_force);
+}
+
+StatusOr<bool> ShardLayouts::IsTopicThere() const {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
+                            KafkaAdmin::Create(ToKafkaOptions(config_), "master-layouts"));
+  const Status found = admin->PartitionCount(TopicName(config_.name(), Topic::kJob)).status();
+  return !IsAway(found) && !absl::IsNotFound(found);
 }
 
 Status ShardLayouts::Order(const MasterState& state) {

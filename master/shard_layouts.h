@@ -31,6 +31,9 @@ class ShardLayouts {
  private:
   using Time = std::chrono::steady_clock::time_point;
 
+  // False also while no broker answers. (Who may not see it finds out as he reads it.)
+  StatusOr<bool> IsTopicThere() const;
+
   const JobConfig& config_;
   const std::atomic<bool>& stop_;
   std::unique_ptr<JobRegistry> registry_;
