@@ -23,15 +23,10 @@ class Objective {
         parameters_(model.parameter_count()),
         gradient_(model.parameter_count(), model.block_size()) {}
 
-  size_t size() const { return parameters_.size(); }
-
   double Evaluate(std::span<const double> x, std::span<double> gradient) {
-    std::transform(x.begin(), x.end(), parameters_.begin(),
-                   [](double value) { return static_cast<float>(value); });
-    gradient_.Clear();
-    const BatchLoss loss = model_.Compute(rows_, scaler_, parameters_, &gradient_, {});
+    const BatchLoss loss = SumGradient(x);
     const std::span<const float> sums = gradient_.values();
-    for (size_t i = 0; i < size(); ++i) {
+    for (size_t i = 0; i < x.size(); ++i) {
       gradient[i] = static_cast<double>(sums[i]) / loss.weight_sum;
     }
     double squares = 0;
@@ -42,7 +37,29 @@ class Objective {
     return loss.loss_sum / loss.weight_sum + l2_ / 2 * squares;
   }
 
+  // A step of gradient descent, which needs no value, in one pass.
+  void Descend(double rate, std::span<double> x) {
+    const double weight = SumGradient(x).weight_sum;
+    const double l2 = l2_;  // which might lie in x, for all that the compiler knows
+    const std::span<const float> sums = gradient_.values();
+    const size_t penalised_end = model_.penalised_end();
+    for (size_t i = 0; i < penalised_end; ++i) {
+      x[i] -= rate * (static_cast<double>(sums[i]) / weight + l2 * x[i]);
+    }
+    for (size_t i = penalised_end; i < x.size(); ++i) {
+      x[i] -= rate * (static_cast<double>(sums[i]) / weight);
+    }
+  }
+
  private:
+  // Into gradient_, over the rows. Returns their loss.
+  BatchLoss SumGradient(std::span<const double> x) {
+    std::transform(x.begin(), x.end(), parameters_.begin(),
+                   [](double value) { return static_cast<float>(value); });
+    gradient_.Clear();
+    return model_.Compute(rows_, scaler_, parameters_, &gradient_, {});
+  }
+
   const Model& model_;
   const RowsView rows_;
   const Scaler& scaler_;
@@ -88,24 +105,16 @@ void Minimise(Objective& objective, uint32_t iterations, std::span<double> x) {
   MILLRACE_CHECK(status != LBFGSERR_OUTOFMEMORY);
 }
 
-void Descend(Objective& objective, uint32_t iterations, double rate, std::span<double> x) {
-  std::vector<double> gradient(x.size());
-  for (uint32_t i = 0; i < iterations; ++i) {
-    objective.Evaluate(x, gradient);
-    for (size_t j = 0; j < x.size(); ++j) x[j] -= rate * gradient[j];
-  }
-}
-
 // Zeros if anything is not a finite float: a change is averaged into everybody's weights.
-std::vector<float> Difference(std::span<const double> end, std::span<const float> start) {
-  std::vector<float> change(start.size());
-  for (size_t i = 0; i < start.size(); ++i) {
+void WriteDifference(std::span<const double> end, std::span<const float> start,
+                     std::span<float> change) {
+  int beyond = 0;  // no branch in the loop, so that it takes many values at once
+  for (size_t i = 0; i < change.size(); ++i) {
     const double difference = end[i] - static_cast<double>(start[i]);
-    const bool fits = std::abs(difference) <= std::numeric_limits<float>::max();
-    if (!fits) return std::vector<float>(start.size());
+    beyond |= static_cast<int>(!(std::abs(difference) <= std::numeric_limits<float>::max()));
     change[i] = static_cast<float>(difference);
   }
-  return change;
+  if (beyond != 0) std::ranges::fill(change, 0.0f);
 }
 
 }  // namespace
@@ -119,16 +128,22 @@ LocalChange SolveLocally(const Model& model, RowsView rows, const Scaler& scaler
   if (!is_solvable || options.iterations == 0) return result;
 
   Objective objective(model, rows, scaler, options.l2);
-  Variables x(parameters);
   switch (options.kind) {
-    case LocalSolverOptions::Kind::kLbfgs:
+    case LocalSolverOptions::Kind::kLbfgs: {
+      Variables x(parameters);
       Minimise(objective, options.iterations, x.values());
+      WriteDifference(x.values(), parameters, result.change);
       break;
-    case LocalSolverOptions::Kind::kSgd:
-      Descend(objective, options.iterations, options.learning_rate, x.values());
+    }
+    case LocalSolverOptions::Kind::kSgd: {
+      std::vector<double> x(parameters.begin(), parameters.end());
+      for (uint32_t i = 0; i < options.iterations; ++i) {
+        objective.Descend(options.learning_rate, x);
+      }
+      WriteDifference(x, parameters, result.change);
       break;
+    }
   }
-  result.change = Difference(x.values(), parameters);
   return result;
 }
 

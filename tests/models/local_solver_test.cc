@@ -147,6 +147,30 @@ TEST(LocalSolver, SgdStepsDownTheGradientOfThePenalisedMeanLoss) {
   for (size_t j = 0; j < expected.size(); ++j) EXPECT_NEAR(reached[j], expected[j], 1e-6);
 }
 
+// Runs are compared by bytes: a step is computed in doubles, in this order.
+TEST(LocalSolver, AStepOfSgdHasTheBytesOfItsFormula) {
+  std::mt19937 random(3);
+  const RandomRowShape shape{.numeric = 2, .hashed = 40, .hashed_in_row = 3};
+  const std::vector<Row> rows = RandomRows(shape, 3, 7, random);
+  const SoftmaxRegression model(shape.features(), 3);
+  const Scaler scaler = Scaler::Identity(2);
+  const std::vector<float> start = RandomFloats(model.parameter_count(), 0.5f, random);
+  GradientSum gradient(model.parameter_count(), 3);
+  const BatchLoss loss = model.Compute(Pointers(rows), scaler, start, &gradient, {});
+  for (const double l2 : {0.0, 0.1}) {
+    const LocalSolverOptions options{
+        .kind = Kind::kSgd, .iterations = 1, .learning_rate = 0.3, .l2 = l2};
+    const LocalChange result = SolveLocally(model, Pointers(rows), scaler, start, options);
+    for (size_t j = 0; j < start.size(); ++j) {
+      const double from = start[j];
+      double slope = static_cast<double>(gradient.values()[j]) / loss.weight_sum;
+      if (j < model.penalised_end()) slope += l2 * from;
+      const double to = from - options.learning_rate * slope;
+      EXPECT_EQ(result.change[j], static_cast<float>(to - from)) << "key " << j << ", l2 " << l2;
+    }
+  }
+}
+
 TEST(LocalSolver, NoIterationsOrNoRowsChangeNothing) {
   std::mt19937 random(2);
   const RandomRowShape shape{.numeric = 1, .hashed = 3, .hashed_in_row = 2};
