@@ -14,6 +14,7 @@
 #include "apps/program.h"
 #include "job/kafka_options.h"
 #include "kafka/consumer.h"
+#include "kafka/timeouts.h"
 #include "messages/records.pb.h"
 #include "topics/metric_point_codec.h"
 #include "topics/topics.h"
@@ -24,9 +25,12 @@ namespace {
 Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());
   Wakeup wakeup;
+  ConsumerOptions options;
+  options.client_id = "job-rounds";
+  options.fetch_wait = kFetchWait;  // its processor time counts as the job's
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<PartitionConsumer> metrics,
-      PartitionConsumer::Create(ToKafkaOptions(config), {.client_id = "job-rounds"},
+      PartitionConsumer::Create(ToKafkaOptions(config), options,
                                 TopicName(config.name(), Topic::kMetrics), &wakeup));
   MILLRACE_RETURN_IF_ERROR(metrics->Assign(0, 0));
   std::map<uint32_t, uint64_t> unsaved;  // by shard
