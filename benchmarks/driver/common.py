@@ -143,7 +143,7 @@ class Programs:
 
     def __exit__(self, *_):
         for name, process in list(self.running.items()):
-            process.kill()
+            os.kill(process.pid, signal.SIGKILL)  # (Popen's own would reap one that has ended)
             self._reap(name)
 
     def log(self, name):
@@ -161,6 +161,11 @@ class Programs:
         pids = [process.pid for process in self.running.values()]
         return sum(cpu_s(pid) for pid in [*pids, broker_pid])
 
+    def _has_ended(self, name):
+        """It is left as it is, so that _reap gets its processor time."""
+        pid = self.running[name].pid
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
     def _reap(self, name):
         process = self.running.pop(name)
         _, status, usage = os.wait4(process.pid, 0)
@@ -172,9 +177,7 @@ class Programs:
         """Waits until they have ended well."""
         limit = time.monotonic() + PATIENCE_S
         for name in names:
-            pid = self.running[name].pid
-            # Left as it is, so that _reap gets its processor time.
-            while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            while not self._has_ended(name):
                 if time.monotonic() > limit:
                     raise RuntimeError(f"{name} does not end:\n{self.log(name)[-2000:]}")
                 time.sleep(0.01)
@@ -184,7 +187,7 @@ class Programs:
 
     def stop(self, *names, sig=signal.SIGTERM):
         for name in names:
-            self.running[name].send_signal(sig)
+            os.kill(self.running[name].pid, sig)
         for name in names:
             self._reap(name)
 
@@ -201,8 +204,11 @@ class Programs:
     def wait_for(self, name, text, count=1):
         """Waits until the program has said `text` so many times."""
         limit = time.monotonic() + PATIENCE_S
-        while self.log(name).count(text) < count:
-            if time.monotonic() > limit:
+        while True:
+            has_ended = self._has_ended(name)  # before it is asked what it has said
+            if self.log(name).count(text) >= count:
+                return
+            if has_ended or time.monotonic() > limit:
                 raise RuntimeError(f"{name} does not say '{text}':\n{self.log(name)[-2000:]}")
             time.sleep(0.02)
 

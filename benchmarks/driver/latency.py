@@ -23,7 +23,7 @@ PERCENTILES = ("p50", "p99", "p99.9")
 def watch(options, programs, name, *flags):
     """Starts the reader; waits for what it says."""
     programs.start("latency", TOOLS / "kafka" / "job_latency", "--brokers", options.broker, "--job",
-                   name, *(() if "--updates" in flags else ("--workers", WORKERS)), "--warm-up", WARM_UP_S, "--seconds", options.seconds,
+                   name, "--workers", WORKERS, "--warm-up", WARM_UP_S, "--seconds", options.seconds,
                    *flags)
     programs.wait("latency")
     said = programs.log("latency").strip().splitlines()[-1]

@@ -17,6 +17,7 @@ eventual job a round is four updates; the slowest worker counts.
 """
 
 import argparse
+import re
 import time
 
 from common import Job, Programs, Rate, TOOLS, WORKERS, compared, text_rows
@@ -78,10 +79,9 @@ def add_rounds(job, options, window, read, begin=0):
     return len(lines)
 
 
-def job_rounds(job, options, begin=0, servers=("server",), processes=2, workers=None):
-    """Lets the job's workers train, in so many processes; rounds per second, not counting its first `begin` rounds.
-    workers: programs that do so already."""
-    workers = workers or job.work(processes)
+def job_rounds(job, options, begin=0, servers=("server",)):
+    """Lets the job's workers train; rounds per second, not counting its first `begin` rounds."""
+    workers = job.work()
     job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
     limit = time.monotonic() + 300
     window, read = Window(options.seconds), 0
@@ -105,7 +105,8 @@ def ours(options, name, training, data, workers=WORKERS):
         return job_rounds(job, options)
 
 
-def start_floor(options, programs, name, *flags, servers=1, workers=WORKERS):
+def start_floor(options, programs, name, *flags, servers=1, workers=WORKERS, work=()):
+    """work: flags of its worker processes alone."""
     words = [TOOLS / "kafka" / "bare_loop", "--brokers", options.broker, "--prefix", name,
              "--shards", servers, "--workers", workers, *flags]
     programs.start("create", *words, "create")
@@ -113,9 +114,12 @@ def start_floor(options, programs, name, *flags, servers=1, workers=WORKERS):
     for i in range(servers):
         programs.start(f"server-{i}", *words, "serve", "--shard", i, "--warm-up", WARM_UP_S,
                        "--seconds", options.seconds)
+    if "--direct" in flags:
+        programs.wait_for("server-0", "port ")
+        work = (*work, "--port", re.search(r"port (\d+)", programs.log("server-0"))[1])
     for i in range(min(2, workers)):
         mine = ",".join(str(w) for w in range(i, workers, 2))
-        programs.start(f"worker-{i}", *words, "work", "--partitions", mine)
+        programs.start(f"worker-{i}", *words, "work", "--partitions", mine, *work)
 
 
 def floor(options, name, *flags, servers=1, workers=WORKERS):

@@ -19,7 +19,7 @@ def main():
     parser.add_argument("--broker-pid", type=int, help="its process, whose time is counted")
     parser.add_argument("--python", help="train: a Python that has the flights and vowpalwabbit")
     parser.add_argument("--turns", type=int, default=5, help="how often each side is measured")
-    parser.add_argument("--seconds", type=float, default=8, help="of rounds: length of a measurement")
+    parser.add_argument("--seconds", type=float, help="of rounds: length of a measurement")
     parser.add_argument("--dense-weights", type=int, help="dense: only the model of so many")
     parser.add_argument("--recovery-rows", type=int, help="recovery: only a table of so many")
     parser.add_argument("--ingest-rows", type=int, default=500_000)
@@ -39,7 +39,9 @@ def main():
     options.stamp = time.strftime("%H%M%S")
     common.WORK.mkdir(parents=True, exist_ok=True)
     if options.name:
-        common.report(options.name, importlib.import_module(options.name).run(options))
+        benchmark = importlib.import_module(options.name)
+        options.seconds = options.seconds or getattr(benchmark, "SECONDS", 8)
+        common.report(options.name, benchmark.run(options))
     if options.html:
         print(f"{options.html}: {', '.join(page.write(options.html)) or 'no benchmark has been run'}")
 

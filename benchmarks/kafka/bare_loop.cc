@@ -9,7 +9,9 @@
 //
 // With --once the floor is that of another design, in which what is the same for all workers is
 // sent once: a server sends one message to a further partition of `weights`, which all workers
-// read.
+// read. With --direct it is that of a third one: the server sends to each worker by a stream of
+// gRPC (benchmarks/kafka/bare_stream.h), and nothing to `weights`. With --apart each worker has
+// clients, and a thread, of its own, as trainers of the library have; by streams it always has.
 //
 // The messages that a worker sends or gets have --bytes bytes, all servers' together; or, with
 // --ids, as many as that many embedding rows of 16 floats and their ids have, and of `gradients`
@@ -19,16 +21,21 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "benchmarks/kafka/bare.h"
+#include "benchmarks/kafka/bare_stream.h"
+#include "benchmarks/kafka/round_trips.h"
 
 namespace millrace::bare {
 namespace {
@@ -46,10 +53,13 @@ struct Options {
   int workers = 4;
   int shards = 1;
   bool once = false;
+  bool direct = false;
   double warm_up = 3;
   double seconds = 8;
   int shard = 0;                // of a server
-  std::vector<int> partitions;  // of a worker process
+  std::vector<int> partitions;  // of a worker process, or of a thread of it
+  bool apart = false;
+  int port = 0;  // where the streams are served
 
   std::string gradients() const { return prefix + ".gradients"; }
   std::string weights() const { return prefix + ".weights"; }
@@ -67,30 +77,20 @@ int RecordsOf(size_t message_bytes) {
   return static_cast<int>((message_bytes + kRecordBytes - 1) / kRecordBytes);
 }
 
-void Print(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
-// Reads partitions of a topic from their beginning through one queue, and sends to another topic.
-class Hop {
+// Reads partitions of a topic from their beginning through one queue.
+class Reader {
  public:
-  Hop(const Options& options, const std::string& from, const std::vector<int>& partitions,
-      const std::string& to, size_t bytes)
-      : value_(bytes, 'x'),
-        consumer_(MakeClient(RD_KAFKA_CONSUMER, options.brokers, Consumer())),
-        producer_(MakeClient(RD_KAFKA_PRODUCER, options.brokers, PromptProducer())),
-        from_(OpenTopic(consumer_, from)),
-        to_(OpenTopic(producer_, to)),
-        queue_(rd_kafka_queue_new(consumer_)) {
+  Reader(const Options& options, const std::string& topic, const std::vector<int>& partitions)
+      : client_(MakeClient(RD_KAFKA_CONSUMER, options.brokers, Consumer())),
+        topic_(OpenTopic(client_, topic)),
+        queue_(rd_kafka_queue_new(client_)) {
     for (const int partition : partitions) {
-      rd_kafka_consume_start_queue(from_, partition, 0, queue_);
+      rd_kafka_consume_start_queue(topic_, partition, 0, queue_);
     }
   }
 
   // The partition of the next record; -1 if none has come.
   int Receive() {
-    rd_kafka_poll(producer_, 0);
     rd_kafka_message_t* const message = rd_kafka_consume_queue(queue_, 50);
     if (message == nullptr) return -1;
     const int partition = message->err == RD_KAFKA_RESP_ERR_NO_ERROR ? message->partition : -1;
@@ -98,24 +98,36 @@ class Hop {
     return partition;
   }
 
+ private:
+  rd_kafka_t* const client_;
+  rd_kafka_topic_t* const topic_;
+  rd_kafka_queue_t* const queue_;
+};
+
+// Sends one value to a topic again and again.
+class Sender {
+ public:
+  Sender(const Options& options, const std::string& topic, size_t bytes)
+      : value_(bytes, 'x'),
+        client_(MakeClient(RD_KAFKA_PRODUCER, options.brokers, PromptProducer())),
+        topic_(OpenTopic(client_, topic)) {}
+
   std::string& value() { return value_; }
 
   // The value, in as many records as it takes.
   void Send(int partition) {
+    rd_kafka_poll(client_, 0);
     const int key = partition;
     for (size_t begin = 0; begin < value_.size(); begin += kRecordBytes) {
-      Produce(producer_, to_, partition, &key, sizeof(key), value_.data() + begin,
+      Produce(client_, topic_, partition, &key, sizeof(key), value_.data() + begin,
               std::min(kRecordBytes, value_.size() - begin));
     }
   }
 
  private:
   std::string value_;
-  rd_kafka_t* const consumer_;
-  rd_kafka_t* const producer_;
-  rd_kafka_topic_t* const from_;
-  rd_kafka_topic_t* const to_;
-  rd_kafka_queue_t* const queue_;
+  rd_kafka_t* const client_;
+  rd_kafka_topic_t* const topic_;
 };
 
 // The table of a server that has nothing else to do.
@@ -147,12 +159,45 @@ class Table {
   std::mt19937_64 random_{1};
 };
 
+// How a server answers all workers.
+std::function<void()> AnswerByKafka(const Options& options, Table& table) {
+  const auto sender = std::make_shared<Sender>(options, options.weights(), options.weights_bytes());
+  if (options.once) return [sender, &options] { sender->Send(options.workers); };
+  return [sender, &options, &table] {
+    for (int worker = 0; worker < options.workers; ++worker) {
+      table.CopyTo(sender->value());
+      sender->Send(worker);
+    }
+  };
+}
+
+// Prints the port; returns when each worker has a stream.
+std::function<void()> AnswerByStreams(const Options& options, Table& table) {
+  const auto streams = std::make_shared<AnswerStreams>();
+  SayNow(("port " + std::to_string(streams->port())).c_str());
+  const auto count = static_cast<size_t>(options.workers);
+  streams->Accept(count);
+  const auto value = std::make_shared<std::string>(options.weights_bytes(), 'x');
+  return [streams, value, count, &options, &table] {
+    grpc::ByteBuffer message;
+    for (size_t i = 0; i < count; ++i) {
+      if (i == 0 || !options.once) {
+        table.CopyTo(*value);
+        message = ToMessage(*value);
+      }
+      streams->Begin(i, message);
+    }
+    streams->Finish();
+  };
+}
+
 // Server 0 prints "begin" when the measurement begins, and the rounds per second when it is over.
 // Ends when it is killed.
 void Serve(const Options& options) {
   Table table(options);
-  Hop hop(options, options.gradients(), {options.shard}, options.weights(),
-          options.weights_bytes());
+  Reader gradients(options, options.gradients(), {options.shard});
+  const std::function<void()> answer =
+      options.direct ? AnswerByStreams(options, table) : AnswerByKafka(options, table);
   const int records = RecordsOf(options.gradient_bytes());
   const int all = records * options.workers;
   int waiting_for = all;
@@ -161,7 +206,7 @@ void Serve(const Options& options) {
   bool is_over = false;
   const double started = Now();
   while (true) {
-    if (hop.Receive() < 0) continue;
+    if (gradients.Receive() < 0) continue;
     if (--waiting_for % records == 0) table.Add();
     if (waiting_for > 0) continue;
     waiting_for = all;
@@ -169,61 +214,97 @@ void Serve(const Options& options) {
     if (begin > 0) ++rounds;
     if (begin == 0 && now >= started + options.warm_up) {
       begin = now;
-      Print("begin");
+      SayNow("begin");
     }
     if (options.shard == 0 && !is_over && rounds > 0 && now >= begin + options.seconds) {
       is_over = true;
-      Print("rounds/s " + std::to_string(static_cast<double>(rounds) / (now - begin)));
+      SayNow(("rounds/s " + std::to_string(static_cast<double>(rounds) / (now - begin))).c_str());
     }
-    if (options.once) {
-      hop.Send(options.workers);
-      continue;
-    }
-    for (int worker = 0; worker < options.workers; ++worker) {
-      table.CopyTo(hop.value());
-      hop.Send(worker);
-    }
+    answer();
   }
 }
 
-// Its workers go on when a message of every server has come to the shared partition. Ends when it
-// is killed.
+// The workers' gradients: one to each server.
+class Gradients {
+ public:
+  explicit Gradients(const Options& options)
+      : sender_(options, options.gradients(), options.gradient_bytes()), shards_(options.shards) {}
+
+  void Send() {
+    for (int shard = 0; shard < shards_; ++shard) sender_.Send(shard);
+  }
+
+ private:
+  Sender sender_;
+  const int shards_;
+};
+
+// Of worker 0, whose rounds are measured.
+RoundTrips MeasuredBy(const Options& options) {
+  return {options.warm_up, options.partitions.front() == 0 ? options.seconds : 0};
+}
+
+// The following end when they are killed.
+
+// Its workers go on when a message of every server has come to the shared partition.
 void WorkOnShared(const Options& options) {
-  Hop hop(options, options.weights(), {options.workers}, options.gradients(),
-          options.gradient_bytes());
-  const auto send = [&] {
-    for (size_t i = 0; i < options.partitions.size(); ++i) {
-      for (int shard = 0; shard < options.shards; ++shard) hop.Send(shard);
-    }
-  };
+  Reader weights(options, options.weights(), {options.workers});
+  Gradients gradients(options);
+  RoundTrips trips = MeasuredBy(options);
   const int all = RecordsOf(options.weights_bytes()) * options.shards;
-  send();
-  for (int waiting_for = all;;) {
-    if (hop.Receive() < 0 || --waiting_for > 0) continue;
-    waiting_for = all;
-    send();
+  while (true) {
+    const auto sent = std::chrono::steady_clock::now();
+    for (size_t i = 0; i < options.partitions.size(); ++i) gradients.Send();
+    for (int waiting_for = all; waiting_for > 0;) {
+      if (weights.Receive() >= 0) --waiting_for;
+    }
+    trips.Add(sent, std::chrono::steady_clock::now());
   }
 }
 
-// Ends when it is killed.
 void Work(const Options& options) {
-  Hop hop(options, options.weights(), options.partitions, options.gradients(),
-          options.gradient_bytes());
-  const auto send = [&] {
-    for (int shard = 0; shard < options.shards; ++shard) hop.Send(shard);
-  };
+  Reader weights(options, options.weights(), options.partitions);
+  Gradients gradients(options);
+  RoundTrips trips = MeasuredBy(options);
   const int all = RecordsOf(options.weights_bytes()) * options.shards;
   std::map<int, int> waiting_for;
-  for (const int partition : options.partitions) {
-    waiting_for[partition] = all;
-    send();
-  }
+  RoundTrips::Time sent;  // by the first worker
+  const auto send = [&](int worker) {
+    waiting_for[worker] = all;
+    if (worker == options.partitions.front()) sent = std::chrono::steady_clock::now();
+    gradients.Send();
+  };
+  for (const int worker : options.partitions) send(worker);
   while (true) {
-    const int partition = hop.Receive();
-    if (partition < 0 || --waiting_for[partition] > 0) continue;
-    waiting_for[partition] = all;
-    send();
+    const int worker = weights.Receive();
+    if (worker < 0 || --waiting_for[worker] > 0) continue;
+    if (worker == options.partitions.front()) trips.Add(sent, std::chrono::steady_clock::now());
+    send(worker);
   }
+}
+
+// One worker.
+void WorkByStream(const Options& options) {
+  AnswerStream weights(options.port);
+  Gradients gradients(options);
+  RoundTrips trips = MeasuredBy(options);
+  while (true) {
+    const auto sent = std::chrono::steady_clock::now();
+    gradients.Send();
+    weights.Receive();
+    trips.Add(sent, std::chrono::steady_clock::now());
+  }
+}
+
+void WorkInThreads(const Options& options) {
+  const auto work = options.direct ? WorkByStream : options.once ? WorkOnShared : Work;
+  std::vector<std::thread> threads;
+  for (const int partition : options.partitions) {
+    Options one = options;
+    one.partitions = {partition};
+    threads.emplace_back(work, one);
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace
@@ -240,6 +321,7 @@ int main(int argc, char** argv) {
   app.add_option("--workers", options.workers, "Logical ones")->capture_default_str();
   app.add_option("--shards", options.shards, "Servers")->capture_default_str();
   app.add_flag("--once", options.once, "What is the same for all workers is sent once");
+  app.add_flag("--direct", options.direct, "The one server answers by streams");
   CLI::App* const create = app.add_subcommand("create", "Create the topics");
   CLI::App* const remove =
       app.add_subcommand("remove", "Delete all topics of the prefix, whoever made them");
@@ -252,8 +334,16 @@ int main(int argc, char** argv) {
   work->add_option("--partitions", options.partitions, "Its logical workers")
       ->delimiter(',')
       ->required();
+  work->add_flag("--apart", options.apart, "Each has clients of its own");
+  work->add_option("--port", options.port, "Where the server says that its streams are");
+  work->add_option("--warm-up", options.warm_up, "Seconds")->capture_default_str();
+  work->add_option("--seconds", options.seconds, "For which worker 0 measures its rounds")
+      ->capture_default_str();
   app.require_subcommand(1);
   CLI11_PARSE(app, argc, argv);
+  if (options.direct && options.shards != 1) {
+    millrace::bare::Fail("--direct is for one server: --shards 1");
+  }
   if (create->parsed()) {
     millrace::bare::CreateTopics(options.brokers, {{options.gradients(), options.shards},
                                                    {options.weights(), options.workers + 1}});
@@ -261,7 +351,9 @@ int main(int argc, char** argv) {
     millrace::bare::DeleteTopics(options.brokers, options.prefix + ".");
   } else if (serve->parsed()) {
     millrace::bare::Serve(options);
-  } else if (work->parsed()) {
+  } else if (options.apart || options.direct) {
+    millrace::bare::WorkInThreads(options);
+  } else {
     options.once ? millrace::bare::WorkOnShared(options) : millrace::bare::Work(options);
   }
   return 0;

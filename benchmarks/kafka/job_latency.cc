@@ -3,7 +3,6 @@
 //
 //   rounds     from one record of the shared partition of `weights` to the next: a round trip of
 //              sequential training. Nothing is decoded, so it can watch a floor (bare_loop --once)
-//   updates    from one update of worker 0 in `gradients` to its next, whichever way its answers go
 //   freshness  from a row in `input-data` until shard 0 answers its worker with weights that the
 //   row
 //              is in
@@ -34,7 +33,6 @@ using Time = std::chrono::steady_clock::time_point;
 
 struct Options {
   bool freshness = false;
-  bool updates = false;
   double warm_up = 3;
   double seconds = 8;
 };
@@ -55,13 +53,10 @@ class Watcher {
     if (number) came_[{record.partition, *number}] = std::chrono::steady_clock::now();
   }
 
-  // Or an update.
   Status OnWeights(const ConsumedRecord& record) {
     const Time now = std::chrono::steady_clock::now();
     if (options_.freshness) return CountRows(record, now);
-    const bool counts =
-        options_.updates ? record.key == EncodeBigEndian32(0) : record.partition == workers_;
-    if (!counts) return absl::OkStatus();
+    if (record.partition != workers_) return absl::OkStatus();
     if (last_ != Time()) Add(last_, now);
     last_ = now;
     return absl::OkStatus();
@@ -142,8 +137,7 @@ Status Run(const JobFlags& flags, const Options& options) {
     MILLRACE_ASSIGN_OR_RETURN(rows, Follow(config, Topic::kInputData, workers, wakeup));
   }
   MILLRACE_ASSIGN_OR_RETURN(const auto weights,
-                            options.updates ? Follow(config, Topic::kGradients, 1, wakeup)
-                                            : Follow(config, Topic::kWeights, workers + 1, wakeup));
+                            Follow(config, Topic::kWeights, workers + 1, wakeup));
   Watcher watcher(options, config.workers());
   ConsumerHandler row_handler;
   row_handler.on_record = [&](const ConsumedRecord& record) {
@@ -171,7 +165,6 @@ int main(int argc, char** argv) {
   CLI::App app("Prints percentiles of how long rounds, or rows, of a job take", "job_latency");
   millrace::Options options;
   app.add_flag("--freshness", options.freshness, "Of rows");
-  app.add_flag("--updates", options.updates, "Of updates of worker 0");
   app.add_option("--warm-up", options.warm_up, "Seconds")->capture_default_str();
   app.add_option("--seconds", options.seconds, "To be measured")->capture_default_str();
   millrace::JobFlags flags(app);
