@@ -217,12 +217,14 @@ class ParameterManager::Impl {
     const auto number = static_cast<uint32_t>(param.id());
     const auto before = open_.part.find(number);
     std::vector<float> sum(param.grad().begin(), param.grad().end());
-    if (before != open_.part.end()) {
-      for (size_t i = 0; i < sum.size(); ++i) sum[i] += before->second[i];
+    if (before == open_.part.end()) {
+      open_.part.emplace(number, std::move(sum));
+      return absl::OkStatus();
     }
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += before->second[i];
     // (The servers would take such a step as one without updates.)
     MILLRACE_RETURN_IF_ERROR(CheckNumbers(param, sum, "sum of the step's updates"));
-    open_.part.insert_or_assign(number, std::move(sum));
+    before->second = std::move(sum);
     return absl::OkStatus();
   }
 

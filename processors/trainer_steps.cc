@@ -62,12 +62,13 @@ void TrainerSteps::Add(Clock clock, TrainerStep step) {
   if (is_new) place->second = std::move(step);
 }
 
-void TrainerSteps::TakeValues(Clock clock, std::span<const float> values,
+void TrainerSteps::TakeValues(Clock clock, std::vector<float>& values,
                               const std::vector<std::span<const uint32_t>>& put) {
   values_at_ = clock;
   ForgetRows();
   missing_.clear();
-  values_.assign(values.begin(), values.end());
+  values_.resize(values.size());
+  values_.swap(values);
   std::vector<size_t> owners(keys_.size());
   for (const std::span<const uint32_t> of_shard : put) {
     for (const uint32_t number : of_shard) {

@@ -81,9 +81,10 @@ class TrainerSteps final : public BatchSource {
   bool WantsNewRows() { return std::exchange(wants_new_rows_, false); }
 
   bool WantsValues(Clock clock) const { return !steps_.contains(clock) && values_at_ != clock; }
-  // `put`: of each shard's answer, the parameters of which it has values; a parameter has some when
-  // every shard that has a part of it says so.
-  void TakeValues(Clock clock, std::span<const float> values,
+  // Of all keys; `values` has those of before then, or as many others. `put`: of each shard's
+  // answer, the parameters of which it has values; a parameter has some when every shard that has a
+  // part of it says so.
+  void TakeValues(Clock clock, std::vector<float>& values,
                   const std::vector<std::span<const uint32_t>>& put);
   const TrainerStep& Of(Clock clock) const { return steps_.at(clock); }
   // The shard's part of the step: `put`, `part`, `table`, `embeddings` and `wanted` of the update.

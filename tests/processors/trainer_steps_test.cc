@@ -23,6 +23,12 @@ TrainerSteps StepsOn(uint32_t shards) {
                       {{.parameter = 0, .width = 1}, {.parameter = 2, .width = 2}}, ranges);
 }
 
+// The value of the parameter.
+void TakeValue(Clock clock, float value, TrainerSteps& steps) {
+  std::vector<float> values = {value};
+  steps.TakeValues(clock, values, {});
+}
+
 std::vector<float> Copied(const TrainerSteps& steps, const std::vector<EmbeddingId>& ids) {
   std::vector<float> values;
   steps.CopyRows(ids, values);
@@ -31,7 +37,7 @@ std::vector<float> Copied(const TrainerSteps& steps, const std::vector<Embedding
 
 TEST(TrainerSteps, ReadTheRowsOfAStepInSeveralPartsInAnyOrder) {
   TrainerSteps steps = StepsOn(1);
-  steps.TakeValues(Clock(1), std::vector<float>{5}, {});
+  TakeValue(Clock(1), 5, steps);
   const EmbeddingId wide = RowIn(1, 4);
   steps.ReadRows(std::vector<EmbeddingId>{3, wide});
   steps.ReadRows(std::vector<EmbeddingId>{2, 3});
@@ -51,13 +57,25 @@ TEST(TrainerSteps, ReadTheRowsOfAStepInSeveralPartsInAnyOrder) {
   EXPECT_THAT(Copied(steps, {2, wide}), ElementsAre(20, 0, 40, 41));
 }
 
+TEST(TrainerSteps, GivesRoomForTheNextValuesInExchangeForThese) {
+  TrainerSteps steps = StepsOn(1);
+  std::vector<float> values = {5};
+  steps.TakeValues(Clock(1), values, {});
+  EXPECT_THAT(steps.values(), ElementsAre(5));
+  ASSERT_EQ(values.size(), 1);
+  values[0] = 6;
+  steps.TakeValues(Clock(2), values, {});
+  EXPECT_THAT(steps.values(), ElementsAre(6));
+  EXPECT_EQ(values.size(), 1);
+}
+
 TEST(TrainerSteps, RowsAreOfOneClock) {
   TrainerSteps steps = StepsOn(1);
-  steps.TakeValues(Clock(1), std::vector<float>{5}, {});
+  TakeValue(Clock(1), 5, steps);
   steps.ReadRows(std::vector<EmbeddingId>{3, 4});
   steps.TakeRows(std::vector<float>{30, 0, 40, 0});
   steps.ReadRows(std::vector<EmbeddingId>{5});
-  steps.TakeValues(Clock(2), std::vector<float>{6}, {});
+  TakeValue(Clock(2), 6, steps);
   EXPECT_FALSE(steps.HasRows(std::vector<EmbeddingId>{3}));
   EXPECT_THAT(steps.MissingRows(), IsEmpty());
   steps.ReadRows(std::vector<EmbeddingId>{3});
