@@ -57,6 +57,8 @@ class FrozenRows {
            std::span<const float> floats);
 
   size_t size() const { return order_.size(); }
+  // The approximate size of what Encode visits.
+  size_t bytes() const { return size() * row_floats_ * sizeof(float); }
   uint32_t place(size_t i) const { return order_[i].place; }
 
   // Sorts the rows by key, as is fastest for stores. Before, they are in the order of Add.

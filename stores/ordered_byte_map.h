@@ -59,6 +59,19 @@ class OrderedByteMap {
   // Atomic: after a crash all of the batch is there or nothing of it, and batches are there in
   // the order in which they were written (the last ones may be missing, see Flush).
   virtual Status Write(const WriteBatch& batch) = 0;
+  // As Write of a batch of these entries, for more of them than memory should hold. `entries` hands
+  // one after the other to `take`, and returns its error if it fails; an error of `entries` is
+  // returned, and nothing is written. REQUIRES: their keys ascend, each there once.
+  using Take = std::function<Status(std::string_view key, std::string_view value)>;
+  virtual Status WriteSortedRun(const std::function<Status(const Take& take)>& entries) {
+    WriteBatch batch;
+    MILLRACE_RETURN_IF_ERROR(entries([&](std::string_view key, std::string_view value) {
+      MILLRACE_CHECK(batch.empty() || batch.changes().back().key < key);
+      batch.Put(std::string(key), std::string(value));
+      return absl::OkStatus();
+    }));
+    return batch.empty() ? absl::OkStatus() : Write(batch);
+  }
   // Returns when all that was written survives the death of the process.
   virtual Status Flush() = 0;
   // Visits keys of [begin, end) in order (empty end: to the last key) until `visit` returns false:

@@ -20,6 +20,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/options.h"
+#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
 #include "stores/rocksdb_log.h"
@@ -118,6 +119,18 @@ Status OpenError(const rocksdb::Status& status, const std::string& path) {
 constexpr size_t kReaders = 4;
 constexpr size_t kKeysWorthAReader = 128;
 
+// The file of a sorted run until it is one of the map's. RocksDB lets it be, whose names differ.
+std::string UnfinishedRun(const std::string& path) { return path + "/unfinished-run"; }
+
+// Before another is written: a kill may leave it as a second name of a file of the map.
+Status RemoveUnfinishedRun(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove(UnfinishedRun(path), error);
+  return error ? FileError(Place(path, "unfinished-run cannot be removed: " + error.message()),
+                           error.value())
+               : absl::OkStatus();
+}
+
 class RocksDbByteMap final : public DiskByteMap {
  public:
   // `memory`: null when other maps have it, too.
@@ -194,6 +207,28 @@ class RocksDbByteMap final : public DiskByteMap {
     return failed_ = FromRocksDb(db_->Write(write_options_, &batch_), path_);
   }
 
+  Status WriteSortedRun(const std::function<Status(const Take& take)>& entries) override {
+    if (!failed_.ok()) return failed_;
+    size_t count = 0;
+    rocksdb::SstFileWriter file(rocksdb::EnvOptions(), db_->GetOptions(), /*column_family=*/nullptr,
+                                /*invalidate_page_cache=*/false);
+    rocksdb::Status written = file.Open(UnfinishedRun(path_));
+    std::string last;
+    const Status handed = entries([&](std::string_view key, std::string_view value) {
+      MILLRACE_CHECK(count == 0 || last < key);
+      last = key;
+      ++count;
+      if (written.ok()) written = file.Put(ToSlice(key), ToSlice(value));
+      return FromRocksDb(written, path_);
+    });
+    // (An empty file cannot be finished. Of a full disk RocksDB speaks only here.)
+    if (written.ok() && handed.ok() && count > 0) written = file.Finish();
+    if (written.ok() && handed.ok() && count > 0) written = TakeUnfinishedRun();
+    failed_ = FromRocksDb(written, path_);
+    if (const Status removed = RemoveUnfinishedRun(path_); failed_.ok()) failed_ = removed;
+    return failed_.ok() ? handed : failed_;
+  }
+
   // Each Write has handed its batch to the operating system.
   Status Flush() override { return FromRocksDb(db_->FlushWAL(/*sync=*/false), path_); }
 
@@ -224,6 +259,18 @@ class RocksDbByteMap final : public DiskByteMap {
   }
 
  private:
+  // Makes the file one of the map's: all of it or, after a crash, nothing.
+  rocksdb::Status TakeUnfinishedRun() {
+    // What was written before must not be lost where this is kept.
+    const rocksdb::Status synced =
+        write_options_.disableWAL ? db_->Flush(rocksdb::FlushOptions()) : db_->SyncWAL();
+    if (!synced.ok()) return synced;
+    rocksdb::IngestExternalFileOptions options;
+    options.move_files = true;
+    options.write_global_seqno = false;
+    return db_->IngestExternalFile({UnfinishedRun(path_)}, options);
+  }
+
   Status SetBuffers(size_t bytes, int merged_at) {
     memory_->write_buffers->SetBufferSize(bytes);
     return FromRocksDb(
@@ -259,9 +306,10 @@ StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
   settings.info_log = MakeRocksDbLog(path);
   const rocksdb::Status status = rocksdb::DB::Open(settings, path, &db);
   if (!status.ok()) return OpenError(status, path);
-  return std::make_unique<RocksDbByteMap>(path, options.has_log,
-                                          options.memory == nullptr ? memory : nullptr,
-                                          std::unique_ptr<rocksdb::DB>(db));
+  std::unique_ptr<rocksdb::DB> opened(db);
+  MILLRACE_RETURN_IF_ERROR(RemoveUnfinishedRun(path));  // of a process that was killed
+  return std::make_unique<RocksDbByteMap>(
+      path, options.has_log, options.memory == nullptr ? memory : nullptr, std::move(opened));
 }
 
 OpenIn WhereIsOpen(const std::string& path) {

@@ -60,6 +60,10 @@ class DiskByteMap : public OrderedByteMap {
 // A batch is in the page cache of the operating system when Write returns, so the death of the
 // process loses none (unless has_log is false) and Flush has nothing to wait for. The death of the
 // machine may lose the last ones, in order; Kafka has them.
+//
+// WriteSortedRun writes a file of its own, past the log and the buffers, which then counts as one
+// of the map's. It waits until the file and all that was written before are on the disk: for many
+// megabytes, which would be written to files soon in any case.
 StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
                                                    const RocksDbOptions& options = {});
 

@@ -43,11 +43,11 @@ struct Checkpoint {
   // `begin` and ends when `visit` returns false; returns the number visited. A row is encoded when
   // it is visited, since all rows may be as large as the table.
   size_t records() const { return first_row() + rows.size() + entries.size(); }
+  size_t first_row() const { return first_expired() + expired.size(); }  // its record's number
   size_t VisitRecords(size_t begin, const FrozenRows::Visit& visit) const;
 
  private:
   size_t first_expired() const { return incarnation.empty() ? 0 : 1; }
-  size_t first_row() const { return first_expired() + expired.size(); }
 };
 
 // The log that checkpoints are written to. Two implementations: Kafka and memory.
@@ -103,21 +103,25 @@ Status CheckIncarnation(std::string_view copys, std::string_view first_key,
 WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end);
 // The most bytes of records in such a batch, not counting the last record.
 inline constexpr size_t kMostBatchBytes = size_t{4} << 20;
+// From so many bytes on, the embedding rows of a checkpoint are a sorted run of the store: as many
+// as RocksDB's buffers hold, so that batches of them would be written to files soon, too.
+inline constexpr size_t kLeastRunBytes = size_t{16} << 20;
 
 // (1) one transaction to `parameters`; (2) after its confirmed commit the local store, batch by
-// batch, the transaction's end in the last; (3) `gradients` may be deleted below the position.
-// Never in another order: the local store must stay a prefix of `parameters`, and the log must
-// reach back to the position of any copy that survives. A crash between any two steps loses
-// nothing.
+// batch, the transaction's end in the last (many embedding rows are one batch, a sorted run); (3)
+// `gradients` may be deleted below the position. Never in another order: the local store must stay
+// a prefix of `parameters`, and the log must reach back to the position of any copy that survives.
+// A crash between any two steps loses nothing.
 class CheckpointRun {
  public:
   // References outlive the run.
   CheckpointRun(Checkpoint checkpoint, CheckpointLog& log, OrderedByteMap& store,
-                size_t most_batch_bytes = kMostBatchBytes)
+                size_t most_batch_bytes = kMostBatchBytes, size_t least_run_bytes = kLeastRunBytes)
       : checkpoint_(std::move(checkpoint)),
         log_(log),
         store_(store),
-        most_batch_bytes_(most_batch_bytes) {}
+        most_batch_bytes_(most_batch_bytes),
+        least_run_bytes_(least_run_bytes) {}
 
   // Takes the next step. Unavailable or DeadlineExceeded: the log's commit had no answer, and the
   // next step asks again. After any other error the run is over and the task gets back what
@@ -137,11 +141,17 @@ class CheckpointRun {
   Status Commit();
   // Writes the next batch. Returns whether it was the last.
   StatusOr<bool> StoreSome();
+  Status StoreRun();
+  // Whether its rows are a sorted run.
+  bool HasRun() const {
+    return checkpoint_.rows.size() > 0 && checkpoint_.rows.bytes() >= least_run_bytes_;
+  }
 
   Checkpoint checkpoint_;
   CheckpointLog& log_;
   OrderedByteMap& store_;
   size_t most_batch_bytes_;
+  size_t least_run_bytes_;
   Next next_ = Next::kPrepare;
   size_t stored_ = 0;  // records
   Offset parameters_end_ = 0;

@@ -83,6 +83,45 @@ class StoresBeforeItCommits final : public ServerHost {
   int step_ = 0;
 };
 
+// The rows of a checkpoint are the most of it, but not the last.
+class CountsWithItsRows final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  StatusOr<bool> StepRun(const Checkpoint& checkpoint) override {
+    WriteBatch batch;
+    switch (step_++ % 3) {
+      case 0: {
+        const StatusOr<Offset> end = log().CommitTransaction(checkpoint, 0);
+        if (!end.ok()) step_ = 0;
+        MILLRACE_RETURN_IF_ERROR(end.status());
+        end_ = *end;
+        return false;
+      }
+      case 1:
+        checkpoint.rows.Encode(0, [&batch](std::string_view key, std::string_view value) {
+          batch.Put(std::string(key), std::string(value));
+          return true;
+        });
+        batch.Put(kParametersOffsetKey, EncodeBigEndian64(static_cast<uint64_t>(end_)));
+        MILLRACE_RETURN_IF_ERROR(store().Write(batch));
+        MILLRACE_RETURN_IF_ERROR(store().Flush());
+        return false;
+      default:
+        for (const Checkpoint::Entry& entry : checkpoint.entries) batch.Put(entry.key, entry.value);
+        MILLRACE_RETURN_IF_ERROR(store().Write(batch));
+        MILLRACE_RETURN_IF_ERROR(store().Flush());
+        (void)log().TrimGradients(std::max<Offset>(checkpoint.position - 1, 0));
+        return true;
+    }
+  }
+
+ private:
+  int step_ = 0;
+  Offset end_ = 0;
+};
+
 class TrimsBeforeItCommits final : public ServerHost {
  public:
   using ServerHost::ServerHost;
@@ -354,6 +393,9 @@ std::vector<PlantedError> PlantedInCheckpoints() {
       }));
   errors.push_back(InServer<StoresBeforeItCommits>(
       "a checkpoint that is stored before it is committed", 200, Unchanged));
+  errors.push_back(InServer<CountsWithItsRows>(
+      "embedding rows that count before the rest of their checkpoint is stored", 200,
+      SequentialEmbeddings));
   errors.push_back(
       InServer<GoesOnWithoutItsDisk>("a server that goes on without what its disk has refused", 100,
                                      [](Scenario&, Faults& faults) {

@@ -234,7 +234,8 @@ bool ServerHost::StepCheckpoint() {
       return true;
     }
     if (!*checkpoint) return false;
-    run_ = std::make_unique<CheckpointRun>(**std::move(checkpoint), *log_, *store_, kBatchBytes);
+    run_ = std::make_unique<CheckpointRun>(**std::move(checkpoint), *log_, *store_, kBatchBytes,
+                                           kRunBytes);
     return true;
   }
   const StatusOr<bool> last = StepRun(run_->checkpoint());

@@ -85,7 +85,8 @@ void ServerHost::BeginWithSnapshot() {
   }
   StatusOr<Checkpoint> checkpoint = first.Finish();
   if (!checkpoint.ok()) return Failed("snapshot", checkpoint.status());
-  run_ = std::make_unique<CheckpointRun>(*std::move(checkpoint), *log_, *store_, kBatchBytes);
+  run_ = std::make_unique<CheckpointRun>(*std::move(checkpoint), *log_, *store_, kBatchBytes,
+                                         kRunBytes);
   phase_ = Phase::kFirstCheckpoint;
 }
 

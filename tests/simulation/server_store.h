@@ -15,6 +15,8 @@ namespace millrace::simulation {
 
 // Of what a store takes at once: few records, so that a crash meets checkpoints half stored.
 inline constexpr size_t kBatchBytes = 400;
+// From here on the rows of a checkpoint are a sorted run: the rows of some are, of others not.
+inline constexpr size_t kRunBytes = 100;
 
 // Tells its host by a status and by `died` that the process ends in the middle of a call.
 class ServerStore final : public OrderedByteMap {
@@ -28,6 +30,10 @@ class ServerStore final : public OrderedByteMap {
   Status Write(const WriteBatch& batch) override {
     if (world_.Fault("full disk", world_.disk_errors)) return Broken("no space left on the device");
     return disk_.map->Write(batch);
+  }
+  Status WriteSortedRun(const std::function<Status(const Take& take)>& entries) override {
+    world_.Count("sorted run of rows");
+    return OrderedByteMap::WriteSortedRun(entries);
   }
   Status Flush() override {
     if (world_.Fault("crash between write and flush", 0.02)) {

@@ -148,6 +148,7 @@ constexpr std::string_view kMustHappen[] = {
     "server starts without any copy",
     "server stopped by itself",
     "shard starts from a snapshot",
+    "sorted run of rows",
     "shards at clocks further apart",
     "shards at different clocks",
     "shared weights",

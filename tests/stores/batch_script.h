@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
 
@@ -30,5 +31,18 @@ inline WriteBatch ScriptedBatch(uint64_t n) {
   }
   return batch;
 }
+
+// Those rows of it that are written, ascending, and the position.
+inline std::map<std::string, std::string> ScriptedRun(uint64_t n) {
+  std::map<std::string, std::string> run;
+  const WriteBatch batch = ScriptedBatch(n);
+  for (const WriteBatch::Change& change : batch.changes()) {
+    if (change.value) run[change.key] = *change.value;
+  }
+  return run;
+}
+
+// Which batches are sorted runs where some are.
+inline bool IsScriptedRun(uint64_t n) { return n % 5 == 0; }
 
 }  // namespace millrace

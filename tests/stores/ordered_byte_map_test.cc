@@ -83,6 +83,12 @@ class OrderedByteMapTest : public ::testing::TestWithParam<Implementation> {
     batch.Put(std::string(key), std::string(value));
     ASSERT_TRUE(map().Write(batch).ok());
   }
+  Status PutRun(const Entries& entries) {
+    return map().WriteSortedRun([&entries](const OrderedByteMap::Take& take) -> Status {
+      for (const auto& [key, value] : entries) MILLRACE_RETURN_IF_ERROR(take(key, value));
+      return absl::OkStatus();
+    });
+  }
   std::optional<std::string> Get(std::string_view key) {
     auto value = map().Get(key);
     EXPECT_TRUE(value.ok()) << value.status();
@@ -176,6 +182,43 @@ TEST_P(OrderedByteMapTest, AnEmptyBatchChangesNothing) {
   EXPECT_THAT(Scan("", ""), ElementsAre(Pair("a", "1")));
 }
 
+TEST_P(OrderedByteMapTest, ASortedRunReplacesWhatWasWrittenBeforeItAndNothingElse) {
+  for (const char* key : {"a", "b", "d", "f"}) Put(key, "old");
+  WriteBatch batch;
+  batch.Delete("d");
+  ASSERT_TRUE(map().Write(batch).ok());
+  ASSERT_TRUE(PutRun({{"b", "run"}, {"c", "run"}, {"d", "run"}, {"e", ""}}).ok());
+  Put("c", "new");
+  const auto expected = ElementsAre(Pair("a", "old"), Pair("b", "run"), Pair("c", "new"),
+                                    Pair("d", "run"), Pair("e", ""), Pair("f", "old"));
+  EXPECT_THAT(Scan("", ""), expected);
+  EXPECT_EQ(Get("b"), "run");
+  EXPECT_EQ(Get("c"), "new");
+  ASSERT_TRUE(map().Flush().ok());
+  Restart();
+  EXPECT_THAT(Scan("", ""), expected);
+}
+
+TEST_P(OrderedByteMapTest, ASortedRunWhoseEntriesFailWritesNothing) {
+  Put("a", "old");
+  const Status failed = map().WriteSortedRun([](const OrderedByteMap::Take& take) -> Status {
+    MILLRACE_RETURN_IF_ERROR(take("a", "run"));
+    return absl::DataLossError("no more");
+  });
+  EXPECT_EQ(failed, absl::DataLossError("no more"));
+  EXPECT_THAT(Scan("", ""), ElementsAre(Pair("a", "old")));
+  ASSERT_TRUE(PutRun({}).ok()) << "nor does one of nothing";
+  EXPECT_THAT(Scan("", ""), ElementsAre(Pair("a", "old")));
+  Put("a", "new");
+  EXPECT_EQ(Get("a"), "new") << "and the map goes on";
+}
+
+TEST_P(OrderedByteMapTest, ASortedRunIsAskedForAscendingKeys) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // RocksDB has threads
+  EXPECT_DEATH((void)PutRun({{"a", "1"}, {"c", "1"}, {"b", "1"}}), "broken invariant");
+  EXPECT_DEATH((void)PutRun({{"a", "1"}, {"a", "2"}}), "broken invariant");
+}
+
 TEST_P(OrderedByteMapTest, ScanGoesInTheOrderOfUnsignedBytesFromBeginToBeforeEnd) {
   const std::string high = "\x80";
   for (const std::string& key : {high, std::string("b"), std::string("a"), std::string("ab"),
@@ -225,6 +268,21 @@ TEST_P(OrderedByteMapTest, ScanSeesTheMapAsItWasWhenItBegan) {
   EXPECT_THAT(seen, ElementsAre(Pair("a", "old"), Pair("b", "old"), Pair("c", "old")));
 }
 
+TEST_P(OrderedByteMapTest, ScanDoesNotSeeASortedRunThatIsWrittenMeanwhile) {
+  for (const char* key : {"a", "b", "c"}) Put(key, "old");
+  Entries seen;
+  ASSERT_TRUE(map()
+                  .Scan("", "",
+                        [&](std::string_view key, std::string_view value) {
+                          EXPECT_TRUE(PutRun({{"b", "new"}, {"d", "new"}}).ok());
+                          EXPECT_EQ(Get("b"), "new");
+                          seen.emplace_back(key, value);
+                          return true;
+                        })
+                  .ok());
+  EXPECT_THAT(seen, ElementsAre(Pair("a", "old"), Pair("b", "old"), Pair("c", "old")));
+}
+
 TEST_P(OrderedByteMapTest, AReaderBesideTheWriterSeesWholeBatches) {
   std::atomic<bool> is_done = false;
   std::thread reader([&] {
@@ -236,9 +294,12 @@ TEST_P(OrderedByteMapTest, AReaderBesideTheWriterSeesWholeBatches) {
     }
   });
   for (int i = 0; i < 2000; ++i) {
+    const std::string value = std::to_string(i);
     WriteBatch batch;
-    for (const char* key : {"a", "b", "c"}) batch.Put(key, std::to_string(i));
+    for (const char* key : {"a", "b", "c"}) batch.Put(key, value);
     ASSERT_TRUE(map().Write(batch).ok());
+    if (i % 400 != 0) continue;
+    ASSERT_TRUE(PutRun({{"a", value}, {"b", value}, {"c", value}}).ok());
   }
   is_done = true;
   reader.join();
@@ -274,6 +335,14 @@ TEST_P(OrderedByteMapTest, BehavesAsAStdMapUnderRandomBatchesAndRestarts) {
       }
     }
     ASSERT_TRUE(map().Write(batch).ok());
+    if (random() % 60 == 0) {
+      std::map<std::string, std::string> run;
+      for (uint64_t entries = random() % 50; entries > 0; --entries) {
+        run[random_key()] = std::string(random() % 300, static_cast<char>('A' + random() % 26));
+      }
+      for (const auto& [key, value] : run) expected[key] = value;
+      ASSERT_TRUE(PutRun(Entries(run.begin(), run.end())).ok());
+    }
     if (random() % 200 == 0) {
       ASSERT_TRUE(map().Flush().ok());
       Restart();

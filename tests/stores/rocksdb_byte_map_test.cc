@@ -50,6 +50,11 @@ void WriteFiles(const std::string& folder) {
   }
 }
 
+Status PutRun(OrderedByteMap& map, const std::string& key, const std::string& value) {
+  return map.WriteSortedRun(
+      [&](const OrderedByteMap::Take& take) -> Status { return take(key, value); });
+}
+
 std::vector<std::filesystem::path> FilesOf(const std::string& folder, const std::string& part) {
   std::vector<std::filesystem::path> files;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
@@ -125,6 +130,61 @@ TEST(RocksDbByteMapTest, ACopyHasWhatTheMapHadAndGoesItsOwnWay) {
   ASSERT_TRUE((*copy)->Write(batch).ok());
   EXPECT_EQ(*(*map)->Get("a"), "after");
   EXPECT_FALSE((*map)->CopyTo(folder / "copy").ok()) << "never into a folder that is there";
+}
+
+TEST(RocksDbByteMapTest, ASortedRunIsAFileAndLeavesNothingInTheLog) {
+  const TemporaryFolder folder;
+  auto map = OpenRocksDb(folder / "map");
+  ASSERT_TRUE(map.ok()) << map.status();
+  ASSERT_TRUE(PutRun(**map, "key", std::string(1000, 'v')).ok());
+  EXPECT_EQ(FilesOf(folder / "map", ".sst").size(), 1u);
+  EXPECT_TRUE(FilesOf(folder / "map", "run").empty());
+  for (const auto& file : FilesOf(folder / "map", ".log")) {
+    EXPECT_EQ(std::filesystem::file_size(file), 0u);
+  }
+  ASSERT_TRUE((*map)->CopyTo(folder / "copy").ok());
+  EXPECT_EQ(*(*OpenRocksDb(folder / "copy"))->Get("key"), std::string(1000, 'v'));
+}
+
+// What is on the disk when the process is killed, without its lock.
+void CopyAsAKillLeavesIt(const std::string& from, const std::string& to) {
+  std::filesystem::create_directory(to);
+  for (const auto& file : std::filesystem::directory_iterator(from)) {
+    if (file.path().filename() == "LOCK") continue;
+    std::filesystem::copy(file.path(), to / file.path().filename());
+  }
+}
+
+TEST(RocksDbByteMapTest, WithoutALogASortedRunDoesNotOutliveWhatWasWrittenBefore) {
+  const TemporaryFolder folder;
+  auto map = OpenRocksDb(folder / "map", {.has_log = false});
+  ASSERT_TRUE(map.ok()) << map.status();
+  WriteBatch batch;
+  batch.Put("a", "before");
+  ASSERT_TRUE((*map)->Write(batch).ok());
+  ASSERT_TRUE(PutRun(**map, "b", "run").ok());
+  CopyAsAKillLeavesIt(folder / "map", folder / "killed");
+  auto killed = OpenRocksDb(folder / "killed");
+  ASSERT_TRUE(killed.ok()) << killed.status();
+  EXPECT_EQ(*(*killed)->Get("b"), "run");
+  EXPECT_EQ(*(*killed)->Get("a"), "before");
+}
+
+TEST(RocksDbByteMapTest, WhatAKillHasLeftOfASortedRunIsRemoved) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "map";
+  ASSERT_TRUE(OpenRocksDb(path).ok());
+  std::ofstream(path + "/unfinished-run") << "a part of a file";
+  auto map = OpenRocksDb(path);
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_FALSE(std::filesystem::exists(path + "/unfinished-run"));
+  ASSERT_TRUE(PutRun(**map, "key", "value").ok());
+  EXPECT_EQ(*(*map)->Get("key"), "value");
+  map->reset();
+  // Who cannot remove it does not go on: the next one would be written over a file of the map.
+  std::filesystem::create_directories(path + "/unfinished-run/occupied");
+  EXPECT_THAT(std::string(OpenRocksDb(path).status().message()),
+              AllOf(HasSubstr(path), HasSubstr("unfinished-run cannot be removed")));
 }
 
 TEST(RocksDbByteMapTest, WithoutALogItKeepsWhatItHadWhenItWasClosedOrCopied) {
@@ -243,7 +303,7 @@ TEST(RocksDbByteMapTest, AByteThatChangedInAFileOfEntriesIsDataLossWhenItIsRead)
 }
 
 TEST(RocksDbByteMapTest, AFullDiskIsAnErrorThatSaysSo) {
-  for (const char* how : {"full", "bulk"}) {
+  for (const char* how : {"full", "bulk", "run"}) {
     TemporaryFolder folder;
     ChildProcess child({STORES_CHILD, "disk", folder.path(), how});
     const std::string said = child.ReadLine().value_or("");

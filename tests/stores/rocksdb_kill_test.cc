@@ -15,6 +15,21 @@
 namespace millrace {
 namespace {
 
+void Apply(uint64_t n, bool in_runs, std::map<std::string, std::string>& content) {
+  if (in_runs && IsScriptedRun(n)) {
+    for (const auto& [key, value] : ScriptedRun(n)) content[key] = value;
+    return;
+  }
+  const WriteBatch batch = ScriptedBatch(n);
+  for (const WriteBatch::Change& change : batch.changes()) {
+    if (change.value) {
+      content[change.key] = *change.value;
+    } else {
+      content.erase(change.key);
+    }
+  }
+}
+
 // Kills the child again and again while it does `what`.
 void ExpectPrefixes(const std::string& what) {
   TemporaryFolder folder;
@@ -57,16 +72,7 @@ void ExpectPrefixes(const std::string& what) {
     const uint64_t last = *position ? DecodeBigEndian64(**position).value() : 0;
     ASSERT_GE(last, flushed) << "a flushed batch is lost, life " << life;
     ASSERT_LE(last, written + 1) << "a batch that was never written, life " << life;
-    for (; applied < last; ++applied) {
-      const WriteBatch batch = ScriptedBatch(applied + 1);
-      for (const WriteBatch::Change& change : batch.changes()) {
-        if (change.value) {
-          expected[change.key] = *change.value;
-        } else {
-          expected.erase(change.key);
-        }
-      }
-    }
+    for (; applied < last; ++applied) Apply(applied + 1, what == "runs", expected);
     std::map<std::string, std::string> found;
     ASSERT_TRUE((*map)
                     ->Scan("", "",
@@ -85,6 +91,8 @@ TEST(RocksDbKillTest, AfterSigkillTheMapHoldsAPrefixOfTheBatchesWithAllThatWereF
 }
 
 TEST(RocksDbKillTest, AlsoWhereSomeOfThemAreWrittenInBulk) { ExpectPrefixes("bulk"); }
+
+TEST(RocksDbKillTest, AlsoWhereSomeOfThemAreSortedRuns) { ExpectPrefixes("runs"); }
 
 }  // namespace
 }  // namespace millrace

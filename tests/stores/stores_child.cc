@@ -1,12 +1,14 @@
 // The process that the store tests kill, lock out and put on a full disk:
 //   write FOLDER        goes on with the scripted batches, for ever; "written N", "flushed N"
 //   bulk FOLDER         the same, every other 25 of them in bulk
+//   runs FOLDER         the same, some of them sorted runs
 //   hold FOLDER         opens the folder, says "open", and waits for the end of its input
 //   open FOLDER         opens the folder and says "ok" or the error
 //   memory FOLDER       writes 100 MB and reads some; says by how many kB its memory grew
-//   disk FOLDER full|readonly|bulk
-//                       mounts a small disk on the folder and writes, maybe in bulk, until it
-//                       fails; says the error, or "no mount" where that is not allowed
+//   disk FOLDER full|readonly|bulk|run
+//                       mounts a small disk on the folder and writes, maybe in bulk or a sorted
+//                       run, until it fails; says the error, or "no mount" where that is not
+//                       allowed
 //   after FOLDER log|none
 //                       the same, with a log or without; then copies the map, gets room, writes and
 //                       closes: says the error of each, and "closed"
@@ -39,7 +41,16 @@ int Say(const std::string& line) {
   return 0;
 }
 
-int Write(DiskByteMap& map, bool in_bulk) {
+Status WriteScripted(DiskByteMap& map, uint64_t n, bool in_runs) {
+  if (!in_runs || !IsScriptedRun(n)) return map.Write(ScriptedBatch(n));
+  return map.WriteSortedRun([n](const OrderedByteMap::Take& take) -> Status {
+    for (const auto& [key, value] : ScriptedRun(n)) MILLRACE_RETURN_IF_ERROR(take(key, value));
+    return absl::OkStatus();
+  });
+}
+
+int Write(DiskByteMap& map, const std::string& how) {
+  const bool in_bulk = how == "bulk";
   constexpr uint64_t kBulk = 25;
   uint64_t n = 0;
   const auto position = map.Get(kPositionKey);
@@ -48,7 +59,8 @@ int Write(DiskByteMap& map, bool in_bulk) {
   Say("open");
   const auto write_some = [&]() -> Status {
     for (uint64_t i = 0; i < kBulk; ++i) {
-      MILLRACE_RETURN_IF_ERROR(map.Write(ScriptedBatch(++n)));
+      ++n;
+      MILLRACE_RETURN_IF_ERROR(WriteScripted(map, n, how == "runs"));
       Say("written " + std::to_string(n));
     }
     return absl::OkStatus();
@@ -136,6 +148,17 @@ int Disk(const std::string& folder, const std::string& kind) {
     }
     return absl::OkStatus();
   };
+  if (kind == "run") {
+    const auto entries = [&](const OrderedByteMap::Take& take) -> Status {
+      for (uint64_t i = 0; i < 10'000; ++i) {
+        std::string value(10'000, '\0');
+        for (char& c : value) c = static_cast<char>(random());
+        MILLRACE_RETURN_IF_ERROR(take(EncodeBigEndian64(i), value));
+      }
+      return absl::OkStatus();
+    };
+    return Say((*map)->WriteSortedRun(entries).ToString());
+  }
   if (kind != "bulk") return Say(write(10'000).ToString());
   // What is in memory at the end is more than the disk has room for.
   return Say((*map)->FillInBulk([&] { return write(2'000); }).ToString());
@@ -185,7 +208,7 @@ int Main(const std::string& action, const std::string& folder, const std::string
   if (action == "bulk") options.write_buffer_bytes = size_t{128} << 10;
   auto map = OpenRocksDb(folder, options);
   if (!map.ok()) return Say(map.status().ToString());
-  if (action == "write" || action == "bulk") return Write(**map, action == "bulk");
+  if (action == "write" || action == "bulk" || action == "runs") return Write(**map, action);
   Say(action == "hold" ? "open" : "ok");
   if (action == "hold") std::cin.get();
   return 0;

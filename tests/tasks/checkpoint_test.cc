@@ -108,6 +108,47 @@ TEST_F(CheckpointRunTest, ALargeOneIsStoredInBatchesAndCountsWithTheLast) {
   EXPECT_TRUE(run.done());
 }
 
+TEST_F(CheckpointRunTest, ManyRowsAreStoredAtOnceAndCountWithTheLastBatch) {
+  Checkpoint checkpoint = SomeCheckpoint();
+  checkpoint.rows = FrozenRows(/*table=*/0, /*width=*/2, /*slot_floats=*/1);
+  const std::vector<float> floats = {1, 2, 3};
+  for (const uint32_t id : {9, 4, 7}) checkpoint.rows.Add(id, /*place=*/id, {1, 0}, floats);
+  // One of them has been recreated since it expired.
+  checkpoint.expired = {EmbeddingRowKey(0, 7), EmbeddingRowKey(0, 8)};
+  WriteBatch before;
+  for (const std::string& key : checkpoint.expired) before.Put(key, "expired");
+  ASSERT_TRUE(store_.Write(before).ok());
+  ASSERT_TRUE(store_.Flush().ok());
+  CheckpointRun run(checkpoint, log_, store_, /*most_batch_bytes=*/1, /*least_run_bytes=*/36);
+  ASSERT_TRUE(run.Step().ok());
+  std::vector<size_t> batches;  // the entries of the store after each
+  while (log_.calls.size() == 1) {
+    ASSERT_TRUE(run.Step().ok());
+    if (store_.unflushed_batches() == 0) continue;
+    batches.push_back(Content(store_).size());
+    EXPECT_FALSE(Content(store_).contains(kParametersOffsetKey)) << "it would miss the rest";
+  }
+  EXPECT_THAT(batches, ElementsAre(1, 0, 3, 4)) << "two expired, the rows, a block, and the state";
+  std::map<std::string, std::string> content = Content(store_);
+  EXPECT_EQ(content.size(), 6u);
+  EXPECT_EQ(content[kParametersOffsetKey], EncodeBigEndian64(8));
+  for (size_t i = 2; i < 7; ++i) {
+    EXPECT_EQ(content[log_.parameters[i].key], log_.parameters[i].value);
+  }
+  EXPECT_TRUE(run.done());
+}
+
+TEST_F(CheckpointRunTest, RowsThatAreTheWholeCheckpointCountToo) {
+  Checkpoint checkpoint;
+  checkpoint.position = 10;
+  checkpoint.rows = FrozenRows(/*table=*/0, /*width=*/1, /*slot_floats=*/0);
+  checkpoint.rows.Add(4, /*place=*/4, {1, 0}, std::vector<float>{1});
+  CheckpointRun run(checkpoint, log_, store_, /*most_batch_bytes=*/100, /*least_run_bytes=*/1);
+  while (!run.done()) ASSERT_TRUE(run.Step().ok());
+  EXPECT_EQ(Content(store_).size(), 2u);
+  EXPECT_EQ(Content(store_)[kParametersOffsetKey], EncodeBigEndian64(2));
+}
+
 TEST_F(CheckpointRunTest, KeepsTheRecordInFrontOfThePositionSinceRecoveryRecognisesTheLogByIt) {
   for (const auto& [position, call] : std::vector<std::pair<Offset, std::string>>{
            {1, "trim 0"}, {2, "trim 1"}, {1000, "trim 999"}}) {
