@@ -23,12 +23,6 @@ bool ReceivedRows::Have(std::span<const EmbeddingId> ids, Clock min_clock) const
   return std::ranges::all_of(found, [](const float* row) { return row != nullptr; });
 }
 
-const float* ReceivedRows::Find(EmbeddingId id, size_t width, Clock min_clock) const {
-  std::vector<const float*> found;
-  FindAll({&id, 1}, width, min_clock, found);
-  return found.front();
-}
-
 // An answer has the rows that it was asked for: mostly the next one there is the next one here.
 void ReceivedRows::FindAll(std::span<const EmbeddingId> ids, size_t width, Clock min_clock,
                            std::vector<const float*>& found) const {

@@ -26,9 +26,8 @@ class ReceivedRows {
 
   // Whether all of the ids, ascending, came with answers that were made at this min_clock or later.
   bool Have(std::span<const EmbeddingId> ids, Clock min_clock) const;
-  // The row's values, `width` of them, until the next Add. Null: it has not come since min_clock.
-  const float* Find(EmbeddingId id, size_t width, Clock min_clock) const;
-  // Appends what Find says of each of the ids, ascending.
+  // Appends the values of each of the ids, ascending: `width` of them, until the next Add. Null:
+  // the row has not come since min_clock.
   void FindAll(std::span<const EmbeddingId> ids, size_t width, Clock min_clock,
                std::vector<const float*>& found) const;
 
