@@ -117,7 +117,7 @@ StatusOr<std::unique_ptr<TrainerConnection::Layout>> TrainerConnection::OpenLayo
   layout->config = config_;
   layout->training = training_;
   MILLRACE_RETURN_IF_ERROR(
-      EnterLayout(*registry_, features_, layout->config, layout->training, stop_));
+      EnterLayout(*registry_, features_, layout->config, layout->training, stop_).status());
   const KafkaOptions kafka = ToKafkaOptions(config_);
   const std::string topic = TopicName(layout->config, Topic::kWeights);
   MILLRACE_ASSIGN_OR_RETURN(layout->sender,

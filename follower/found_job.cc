@@ -63,7 +63,7 @@ StatusOr<FoundJob> FindJob(const JobConfig& config, const CheckFoundJob& check,
   FoundJob job{*features, *training, registry->training_published_ms()};
   // (A job that has gone over to other shards is another one to those who read them.)
   JobConfig of_layout = config;
-  MILLRACE_RETURN_IF_ERROR(FollowLayout(*registry, of_layout, job.training));
+  MILLRACE_RETURN_IF_ERROR(FollowLayout(*registry, of_layout, job.training).status());
   MILLRACE_ASSIGN_OR_RETURN(const auto ended, registry->ReadEnded());
   job.ended = EveryShardEnded(ended, job.training.shards());
   return job;

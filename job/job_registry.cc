@@ -551,14 +551,15 @@ std::vector<uint32_t> LayoutsOf(uint32_t first_shards, const SealedShards& seale
   }
 }
 
-Status FollowLayout(JobRegistry& registry, JobConfig& config, JobTraining& training) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> layouts, registry.ReadLayouts());
-  if (layouts.empty()) return absl::OkStatus();
+StatusOr<std::vector<uint32_t>> FollowLayout(JobRegistry& registry, JobConfig& config,
+                                             JobTraining& training) {
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<uint32_t> layouts, registry.ReadLayouts());
+  if (layouts.empty()) return layouts;
   const auto layout = static_cast<uint32_t>(layouts.size() - 1);
   config.set_layout(layout);
   training.set_layout(layout);
   training.set_shards(layouts.back());
-  return absl::OkStatus();
+  return layouts;
 }
 
 bool EveryShardEnded(const std::set<ShardId>& ended, uint32_t shards) {

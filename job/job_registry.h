@@ -99,8 +99,9 @@ using SealedShards = std::map<uint32_t, std::map<ShardId, uint32_t>>;
 // programs may write to the topic; those that contradict each other have not sealed it.)
 std::vector<uint32_t> LayoutsOf(uint32_t first_shards, const SealedShards& sealed);
 // Has a program work with the layout that is in force: sets the layout of `config` and the layout
-// and shards of `training`, which the job has published.
-Status FollowLayout(JobRegistry& registry, JobConfig& config, JobTraining& training);
+// and shards of `training`, which the job has published. Returns what ReadLayouts does.
+StatusOr<std::vector<uint32_t>> FollowLayout(JobRegistry& registry, JobConfig& config,
+                                             JobTraining& training);
 
 // Whether each of the shards 0, 1 .. is among those that have ended. (Other numbers are ignored,
 // since other programs may write to the topic.)

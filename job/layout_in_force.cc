@@ -8,13 +8,16 @@
 
 namespace millrace {
 
-Status EnterLayout(JobRegistry& registry, const JobFeatures& features, JobConfig& config,
-                   JobTraining& training, const std::atomic<bool>& stop) {
-  MILLRACE_RETURN_IF_ERROR(FollowLayout(registry, config, training));
-  return PrepareTopics(config,
-                       TopicSizesOf(training.training(), features.workers(), training.shards(),
-                                    GroupCount(training)),
-                       stop);
+StatusOr<std::vector<uint32_t>> EnterLayout(JobRegistry& registry, const JobFeatures& features,
+                                            JobConfig& config, JobTraining& training,
+                                            const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<uint32_t> layouts,
+                            FollowLayout(registry, config, training));
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config,
+                                         TopicSizesOf(training.training(), features.workers(),
+                                                      training.shards(), GroupCount(training)),
+                                         stop));
+  return layouts;
 }
 
 StatusOr<bool> IsNextLayoutInForce(JobRegistry& registry, uint32_t layout) {

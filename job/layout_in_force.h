@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "base/status.h"
 #include "job/job_registry.h"
@@ -13,9 +14,10 @@ namespace millrace {
 
 // Has a program work with the layout that is in force: FollowLayout for `config` and `training`,
 // and the layout's topics (PrepareTopics). `features` and `training`: as the job has published
-// them.
-Status EnterLayout(JobRegistry& registry, const JobFeatures& features, JobConfig& config,
-                   JobTraining& training, const std::atomic<bool>& stop);
+// them. Returns what JobRegistry::ReadLayouts does.
+StatusOr<std::vector<uint32_t>> EnterLayout(JobRegistry& registry, const JobFeatures& features,
+                                            JobConfig& config, JobTraining& training,
+                                            const std::atomic<bool>& stop);
 
 // Whether a later layout than this one is in force; false while no broker answers. Else errors are
 // those of JobRegistry.

@@ -17,8 +17,8 @@ Status RunServer(const JobConfig& config, const JobFeatures& features, const Job
     JobTraining in_force = training;
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                               JobRegistry::Create(config, stop));
-    MILLRACE_RETURN_IF_ERROR(EnterLayout(*registry, features, of_layout, in_force, stop));
-    MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> layouts, registry->ReadLayouts());
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> layouts,
+                              EnterLayout(*registry, features, of_layout, in_force, stop));
     RemoveStoresOfLayoutsBefore(of_layout, layouts);
     MILLRACE_ASSIGN_OR_RETURN(const bool goes_over, RunOneLayout(of_layout, features, in_force,
                                                                  generation, setup, self, stop));

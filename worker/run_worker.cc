@@ -14,7 +14,7 @@ Status RunWorker(const JobConfig& config, const JobFeatures& features, const Job
     JobTraining in_force = training;
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                               JobRegistry::Create(config, stop));
-    MILLRACE_RETURN_IF_ERROR(EnterLayout(*registry, features, of_layout, in_force, stop));
+    MILLRACE_RETURN_IF_ERROR(EnterLayout(*registry, features, of_layout, in_force, stop).status());
     MILLRACE_ASSIGN_OR_RETURN(const bool goes_over,
                               RunWorkerOfLayout(of_layout, features, in_force, self, stop));
     if (!goes_over) return absl::OkStatus();

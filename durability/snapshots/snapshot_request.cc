@@ -77,7 +77,7 @@ StatusOr<bool> HasEnded(const JobConfig& config, JobRegistry& registry) {
   }
   JobConfig of_layout = config;
   JobTraining in_force = *training;
-  MILLRACE_RETURN_IF_ERROR(FollowLayout(registry, of_layout, in_force));
+  MILLRACE_RETURN_IF_ERROR(FollowLayout(registry, of_layout, in_force).status());
   MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry.ReadEnded());
   return EveryShardEnded(ended, in_force.shards());
 }
@@ -272,7 +272,7 @@ StatusOr<std::string> AskForSnapshot(const JobConfig& config, const std::atomic<
   MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, *registry));
   MILLRACE_ASSIGN_OR_RETURN(std::optional<JobTraining> training, registry->ReadTraining());
   JobConfig of_layout = config;
-  if (training) MILLRACE_RETURN_IF_ERROR(FollowLayout(*registry, of_layout, *training));
+  if (training) MILLRACE_RETURN_IF_ERROR(FollowLayout(*registry, of_layout, *training).status());
   if (training && training->training().distribution_strategy() == Training::ALL_REDUCE) {
     return absl::FailedPreconditionError(
         "job " + config.name() +

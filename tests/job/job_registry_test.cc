@@ -95,7 +95,7 @@ TEST_F(JobRegistryTest, TheLayoutOfShardsIsWhatAllSealedShardsHaveSaid) {
   EXPECT_THAT(late->ReadLayouts().value(), testing::ElementsAre(2, 5));
   JobConfig config;
   JobTraining training = TrainingWith(1);
-  ASSERT_TRUE(FollowLayout(*late, config, training).ok());
+  EXPECT_THAT(FollowLayout(*late, config, training).value(), testing::ElementsAre(2, 5));
   EXPECT_EQ(config.layout(), 1u);
   EXPECT_EQ(training.layout(), 1u);
   EXPECT_EQ(training.shards(), 5u);
