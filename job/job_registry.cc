@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <functional>
 #include <map>
-#include <random>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -96,6 +95,14 @@ Status CheckSameTrainers(const JobFeatures& published, const JobFeatures& ours) 
   return absl::FailedPreconditionError(what + ": start a new job (another --job)");
 }
 
+std::string NumberedKey(std::string_view name, uint64_t number) {
+  return std::string(name) + ":" + std::to_string(number);
+}
+
+// Two may publish at once. The first record of a name counts for everybody; each writer has a key
+// of its own, so that compaction never takes the first for the sake of the second.
+uint32_t NewWriter() { return static_cast<uint32_t>(RandomNumber()); }
+
 class KafkaJobRegistry final : public JobRegistry {
  public:
   KafkaJobRegistry(const JobConfig& config, const std::atomic<bool>& stop)
@@ -143,7 +150,8 @@ class KafkaJobRegistry final : public JobRegistry {
   Status PublishFeatures(const JobFeatures& features) override {
     if (!features_) MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!features_) {
-      MILLRACE_ASSIGN_OR_RETURN(const Offset end, PublishBegin(kFeaturesKey, features));
+      MILLRACE_ASSIGN_OR_RETURN(const Offset end,
+                                Publish(BeginKey(kFeaturesKey, NewWriter()), features));
       MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
       if (!features_) return Vanished();
     }
@@ -154,9 +162,8 @@ class KafkaJobRegistry final : public JobRegistry {
     if (!generation_) MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!generation_) {
       const uint64_t number = RandomNumber();
-      MILLRACE_ASSIGN_OR_RETURN(
-          const Offset end,
-          PublishAs(std::string(kGenerationKey) + ":" + std::to_string(number), ""));
+      MILLRACE_ASSIGN_OR_RETURN(const Offset end,
+                                PublishBytes(NumberedKey(kGenerationKey, number), ""));
       MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
       if (!generation_) return Vanished();
     }
@@ -176,7 +183,7 @@ class KafkaJobRegistry final : public JobRegistry {
     JobEnded ended;
     ended.set_epoch(epoch_);
     ended.set_shard(shard);
-    return Publish(kEndedKey, ended).status();
+    return Publish(NumberedKey(kEndedKey, NewWriter()), ended).status();
   }
 
   StatusOr<std::vector<uint32_t>> ReadLayouts() override {
@@ -189,9 +196,8 @@ class KafkaJobRegistry final : public JobRegistry {
     sealed.set_layout(layout);
     sealed.set_shard(shard);
     sealed.set_next_shards(next_shards);
-    const std::string key = std::string(kSealedKey) + ":" + std::to_string(layout) + "-" +
-                            std::to_string(uint32_t{shard});
-    return PublishMessage(key, sealed).status();
+    const std::string key = NumberedKey(kSealedKey, layout) + "-" + std::to_string(uint32_t{shard});
+    return Publish(key, sealed).status();
   }
 
   const std::optional<Refusal>& refusal() const override { return refusal_; }
@@ -199,7 +205,7 @@ class KafkaJobRegistry final : public JobRegistry {
     JobRefused refused;
     refused.set_epoch(epoch_);
     refused.set_reason(reason);
-    return Publish(kRefusedKey, refused).status();
+    return Publish(NumberedKey(kRefusedKey, NewWriter()), refused).status();
   }
 
   StatusOr<std::vector<ReplicaOffer>> ReadOffers() override {
@@ -209,8 +215,7 @@ class KafkaJobRegistry final : public JobRegistry {
     return offers;
   }
   Status PublishOffer(const ReplicaOffer& offer) override {
-    return PublishMessage(std::string(kReplicasKey) + ":" + std::to_string(offer.server()), offer)
-        .status();
+    return Publish(NumberedKey(kReplicasKey, offer.server()), offer).status();
   }
 
   StatusOr<std::vector<AnswerOffer>> ReadAnswerOffers() override {
@@ -220,14 +225,14 @@ class KafkaJobRegistry final : public JobRegistry {
     return offers;
   }
   Status PublishAnswerOffer(const AnswerOffer& offer) override {
-    return PublishMessage(std::string(kAnswersKey) + ":" + std::to_string(offer.shard()), offer)
-        .status();
+    return Publish(NumberedKey(kAnswersKey, offer.shard()), offer).status();
   }
 
   Status PublishTraining(const JobTraining& training) override {
     if (!training_) MILLRACE_RETURN_IF_ERROR(ReadToEnd());
     if (!training_) {
-      MILLRACE_ASSIGN_OR_RETURN(const Offset end, PublishBegin(kTrainingKey, training));
+      MILLRACE_ASSIGN_OR_RETURN(const Offset end,
+                                Publish(BeginKey(kTrainingKey, NewWriter()), training));
       MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
       if (!training_) return Vanished();
     }
@@ -241,22 +246,8 @@ class KafkaJobRegistry final : public JobRegistry {
                                "somebody deleted the topic, then start the program again");
   }
 
-  // Two may publish at once. The first record of a name counts for everybody; each writer has a key
-  // of its own, so that compaction never takes the first for the sake of the second. All of these
-  // return the end of the topic with the record in it.
-  StatusOr<Offset> Publish(std::string_view name, const google::protobuf::MessageLite& message) {
-    std::random_device random;
-    return PublishMessage(std::string(name) + ":" + std::to_string(random()), message);
-  }
-  // What the job begins with.
-  StatusOr<Offset> PublishBegin(std::string_view name,
-                                const google::protobuf::MessageLite& message) {
-    std::random_device random;
-    return PublishMessage(BeginKey(name, random()), message);
-  }
-
-  StatusOr<Offset> PublishMessage(const std::string& key,
-                                  const google::protobuf::MessageLite& message) {
+  // Returns the end of the topic with the record in it, as PublishBytes does.
+  StatusOr<Offset> Publish(const std::string& key, const google::protobuf::MessageLite& message) {
     const StatusOr<std::string> bytes = SerializeMessage(message, kMostPublishedBytes);
     if (absl::IsResourceExhausted(bytes.status())) {
       return absl::InvalidArgumentError(
@@ -265,10 +256,10 @@ class KafkaJobRegistry final : public JobRegistry {
           " can be published: shorten the names of classes and columns");
     }
     MILLRACE_RETURN_IF_ERROR(bytes.status());
-    return PublishAs(key, *bytes);
+    return PublishBytes(key, *bytes);
   }
 
-  StatusOr<Offset> PublishAs(const std::string& key, const std::string& message) {
+  StatusOr<Offset> PublishBytes(const std::string& key, const std::string& message) {
     ProducerOptions options;
     options.client_id = "job-registry";
     MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaProducer> producer,
