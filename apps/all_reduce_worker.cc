@@ -19,6 +19,7 @@
 #include "durability/snapshots/snapshot_files.h"
 #include "durability/snapshots/snapshot_model.h"
 #include "durability/snapshots/snapshot_request.h"
+#include "job/job_topics.h"
 #include "server/server_loop.h"
 #include "tasks/task_options.h"
 #ifdef MILLRACE_HAS_GLOO
@@ -107,7 +108,7 @@ Status RunAllReduceWorker(JobConfig config, const JobFeatures& features, JobRegi
   MILLRACE_RETURN_IF_ERROR(SetSettings(features, registry, config));
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training,
                             PublishSettings(config, features, "", registry));
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(
+  MILLRACE_RETURN_IF_ERROR(PrepareLayoutTopics(
       config, TopicSizesOf(training.training(), features.workers(), training.shards()), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry.ReadEnded());
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry.Generation());

@@ -24,6 +24,7 @@
 #include "durability/snapshots/snapshot_request.h"
 #include "exports/model_writer.h"
 #include "job/job_registry.h"
+#include "job/job_topics.h"
 #include "job/kafka_options.h"
 #include "job/stop_signal.h"
 #include "kafka/admin.h"
@@ -195,7 +196,7 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   RequestSnapshotsOnSignal();
   MILLRACE_RETURN_IF_ERROR(CheckServerPaths(config));
   MILLRACE_RETURN_IF_ERROR(CheckThatAMasterLeases(config, stop));
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, std::nullopt, stop));
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun,
@@ -204,7 +205,7 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   SetDefaults(*config.mutable_training());
   if (!begun) {  // Else its shards may have changed: RunServer makes sure of their topics.
     const auto groups = static_cast<uint32_t>(config.topology().server_group_size());
-    MILLRACE_RETURN_IF_ERROR(PrepareTopics(
+    MILLRACE_RETURN_IF_ERROR(PrepareLayoutTopics(
         config,
         TopicSizesOf(config.training(), config.workers(), config.shards(), std::max(groups, 1U)),
         stop));

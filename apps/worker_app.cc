@@ -16,6 +16,7 @@
 #include "base/background_worker.h"
 #include "base/printable.h"
 #include "job/job_registry.h"
+#include "job/job_topics.h"
 #include "job/stop_signal.h"
 #include "job/version_point.h"
 #include "tasks/parameter_options.h"
@@ -62,7 +63,7 @@ Status Run(const JobFlags& flags, const std::string& process) {
   }
   const std::atomic<bool>& stop = StopOnSignals();
   MILLRACE_RETURN_IF_ERROR(CheckDataDir(config.worker().data_dir()));
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, std::nullopt, stop));
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());

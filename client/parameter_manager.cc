@@ -17,7 +17,7 @@
 #include "client/quiet.h"
 #include "client/settings.h"
 #include "client/trainer_connection.h"
-#include "job/job_registry.h"
+#include "job/job_topics.h"
 #include "processors/policy.h"
 #include "processors/server_options.h"
 #include "processors/step_rows.h"
@@ -82,7 +82,7 @@ class ParameterManager::Impl {
 
   absl::Status Connect() {
     // (A deadline is the broker's: nobody else is waited for.)
-    absl::Status prepared = PrepareTopics(config_, std::nullopt, stop_);
+    absl::Status prepared = PrepareTopics(config_, stop_);
     if (!absl::IsDeadlineExceeded(prepared)) return prepared;
     return absl::UnavailableError("no Kafka broker answers at " + settings_.brokers +
                                   " (Settings::brokers)");

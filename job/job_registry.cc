@@ -20,7 +20,6 @@
 #include "base/printable.h"
 #include "base/random_number.h"
 #include "job/begun_by.h"
-#include "job/ensure_topics.h"
 #include "job/kafka_options.h"
 #include "job/warning_line.h"
 #include "kafka/broker_retry.h"
@@ -558,34 +557,6 @@ bool EveryShardEnded(const std::set<ShardId>& ended, uint32_t shards) {
     if (!ended.contains(shard)) return false;
   }
   return true;
-}
-
-namespace {
-
-// What is wrong with the topics may be that they are those of a job with other settings, which is
-// what a person can mend.
-Status CheckWorkers(const JobConfig& config, const std::atomic<bool>& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config, stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobFeatures> features, registry->ReadFeatures());
-  if (!features || features->workers() == config.workers()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "the job " + config.name() + " was started with --workers " +
-      std::to_string(features->workers()) + ", here are " + std::to_string(config.workers()) +
-      ": give the same number, or start a new job (another --job)");
-}
-
-}  // namespace
-
-Status PrepareTopics(const JobConfig& config, const std::optional<TopicSizes>& sizes,
-                     const std::atomic<bool>& stop) {
-  std::vector<TopicSettings> topics;
-  for (TopicPlan& plan : PlanTopics(config.name(), config.workers(), sizes, config.layout())) {
-    topics.push_back({plan.name, static_cast<int32_t>(plan.partitions), std::move(plan.config)});
-  }
-  Status prepared = EnsureJobTopics(config, topics, "topics", stop);
-  if (!absl::IsFailedPrecondition(prepared)) return prepared;
-  Status other_job = CheckWorkers(config, stop);
-  return absl::IsFailedPrecondition(other_job) ? other_job : prepared;
 }
 
 }  // namespace millrace

@@ -107,9 +107,4 @@ StatusOr<std::vector<uint32_t>> FollowLayout(JobRegistry& registry, JobConfig& c
 // since other programs may write to the topic.)
 bool EveryShardEnded(const std::set<ShardId>& ended, uint32_t shards);
 
-// Waits for a broker, then creates the job's topics, or checks those that exist. While `sizes` are
-// unknown, the topics that need them are left out (PlanTopics).
-Status PrepareTopics(const JobConfig& config, const std::optional<TopicSizes>& sizes,
-                     const std::atomic<bool>& stop);
-
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "job/job_topics.h"
 #include "topics/most_workers.h"
 #include "topics/server_groups.h"
 
@@ -13,10 +14,11 @@ StatusOr<std::vector<uint32_t>> EnterLayout(JobRegistry& registry, const JobFeat
                                             const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(std::vector<uint32_t> layouts,
                             FollowLayout(registry, config, training));
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config,
-                                         TopicSizesOf(training.training(), features.workers(),
-                                                      training.shards(), GroupCount(training)),
-                                         stop));
+  MILLRACE_RETURN_IF_ERROR(
+      PrepareLayoutTopics(config,
+                          TopicSizesOf(training.training(), features.workers(), training.shards(),
+                                       GroupCount(training)),
+                          stop));
   return layouts;
 }
 

@@ -13,8 +13,8 @@
 namespace millrace {
 
 // Has a program work with the layout that is in force: FollowLayout for `config` and `training`,
-// and the layout's topics (PrepareTopics). `features` and `training`: as the job has published
-// them. Returns what JobRegistry::ReadLayouts does.
+// and the layout's topics (PrepareLayoutTopics). `features` and `training`: as the job has
+// published them. Returns what JobRegistry::ReadLayouts does.
 StatusOr<std::vector<uint32_t>> EnterLayout(JobRegistry& registry, const JobFeatures& features,
                                             JobConfig& config, JobTraining& training,
                                             const std::atomic<bool>& stop);

@@ -192,7 +192,7 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
     std::this_thread::sleep_for(kPause);
   }
   for (const std::string& sentence : report.Sentences()) {
-    kafka_internal::ClientLog::OfProcess().Warn(sentence);
+    kafka_internal::ClientLog::OfProcess().WarnOnce(sentence);
   }
   return absl::OkStatus();
 }

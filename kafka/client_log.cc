@@ -80,6 +80,12 @@ void ClientLog::Line(int level, std::string_view kind, std::string_view text) {
   }
 }
 
+void ClientLog::WarnOnce(std::string_view text) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!told_.emplace(text).second) return;
+  print_(RedactLocked(absl::StrCat("kafka: warning: ", View(text))));
+}
+
 // `text` is "127.0.0.1:9092/1: Connect to ipv4#127.0.0.1:9092 failed: Connection refused (after
 // 0ms in state CONNECT)", with "/bootstrap" for an address that the user gave, or begins with
 // "GroupCoordinator: 127.0.0.1:9092: ".

@@ -34,6 +34,8 @@ class ClientLog {
   // A log line: syslog level, librdkafka's name of the kind, text.
   void Line(int level, std::string_view kind, std::string_view text);
   void Warn(std::string_view text) { Line(kWarning, "warning", text); }
+  // Of what stays as it is: the same text is told once, however often it is found to be so.
+  void WarnOnce(std::string_view text);
   // To be called when a connection to a broker is established.
   void BrokerUp(std::string_view host, int port);
 
@@ -64,6 +66,7 @@ class ClientLog {
   mutable std::mutex mutex_;
   std::map<std::string, Outage, std::less<>> outages_;     // by host:port
   std::map<std::string, Repeated, std::less<>> repeated_;  // by the text without its numbers
+  std::set<std::string, std::less<>> told_;                // by WarnOnce
   std::vector<std::string> secrets_;
 };
 

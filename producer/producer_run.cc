@@ -19,6 +19,7 @@
 #include "formats/csv_file.h"
 #include "formats/reject_file.h"
 #include "job/job_registry.h"
+#include "job/job_topics.h"
 #include "job/kafka_options.h"
 #include "kafka/brokers_text.h"
 #include "kafka/options.h"
@@ -238,7 +239,7 @@ std::string KafkaRun::InputText() const {
 
 Status KafkaRun::Run() {
   display_.Say(InputText());
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, std::nullopt, stop_));
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, stop_));
   MILLRACE_RETURN_IF_ERROR(AgreeOnFeatures());
   if (features_only_) {
     display_.Say(absl::StrCat("published the job's features, and turns of ", rows_per_turn_,

@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "features/class_scan.h"
 #include "job/job_registry.h"
+#include "job/job_topics.h"
 #include "job/kafka_options.h"
 #include "kafka/admin.h"
 #include "kafka/broker_retry.h"
@@ -286,7 +287,7 @@ Status KafkaSource::MakeDecoders(const FeatureSpec& spec) {
 }
 
 Status KafkaSource::Run() {
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, std::nullopt, stop_));
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, stop_));
   MILLRACE_RETURN_IF_ERROR(CheckThatNoSourceRuns(config_, stop_));
   MILLRACE_ASSIGN_OR_RETURN(partitions_, CountPartitions(topic_, "--topic"));
   display_.Say(absl::StrCat("reading the topic ", options_.topic, " of ", partitions_,

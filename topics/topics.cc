@@ -46,12 +46,6 @@ uint32_t Partitions(Topic topic, uint32_t workers, const TopicSizes& sizes) {
   MILLRACE_CHECK(false);
 }
 
-// Those whose partitions depend on the number of shards, and `weights`, in which a late answer of a
-// shard of another layout must not be met.
-bool IsOfLayout(Topic topic) {
-  return topic == Topic::kGradients || topic == Topic::kParameters || topic == Topic::kWeights;
-}
-
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 Settings KindConfig(Topic topic) {
@@ -109,6 +103,12 @@ Settings Config(Topic topic) {
 
 std::string TopicName(std::string_view job, Topic topic) {
   return std::string(job) + "." + std::string(Suffix(topic));
+}
+
+// Those whose partitions depend on the number of shards, and `weights`, in which a late answer of a
+// shard of another layout must not be met.
+bool IsOfLayout(Topic topic) {
+  return topic == Topic::kGradients || topic == Topic::kParameters || topic == Topic::kWeights;
 }
 
 std::string TopicName(const JobConfig& config, Topic topic) {

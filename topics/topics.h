@@ -32,6 +32,8 @@ std::string TopicName(std::string_view job, Topic topic);
 // The same of any job: each layout of its shards (JobSealed, config.layout) has gradients, weights
 // and parameters of its own.
 std::string TopicName(const JobConfig& config, Topic topic);
+// Whether it is one of those three.
+bool IsOfLayout(Topic topic);
 // What stands in the place of the job's name in all that one layout of its shards has for itself:
 // topics, transactional ids, folders.
 std::string LayoutName(std::string_view job, uint32_t layout);

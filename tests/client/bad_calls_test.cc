@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "job/job_registry.h"
+#include "job/job_topics.h"
 #include "job/kafka_options.h"
 #include "kafka/producer.h"
 #include "millrace/log.h"
@@ -32,7 +33,7 @@ class BadCallsTest : public ClientTest {
   // What a program of another version has published before.
   void Publish(const std::string& key, const JobFeatures& features) {
     const std::atomic<bool> stop = false;
-    ASSERT_TRUE(PrepareTopics(config_, std::nullopt, stop).ok());
+    ASSERT_TRUE(PrepareTopics(config_, stop).ok());
     const auto producer =
         KafkaProducer::Create(ToKafkaOptions(config_), {.client_id = "other"}, nullptr);
     ASSERT_TRUE(producer.ok()) << producer.status();

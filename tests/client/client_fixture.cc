@@ -8,6 +8,7 @@
 #include "apps/program.h"
 #include "apps/publish_settings.h"
 #include "job/job_registry.h"
+#include "job/job_topics.h"
 #include "server/server_loop.h"
 #include "tasks/task_options.h"
 #include "topics/most_workers.h"
@@ -17,7 +18,8 @@ namespace {
 
 // What ServerApp does.
 Status Serve(JobConfig config, const std::atomic<bool>& stop) {
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(
+  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, stop));
+  MILLRACE_RETURN_IF_ERROR(PrepareLayoutTopics(
       config, TopicSizesOf(config.training(), config.workers(), config.shards()), stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));

@@ -107,6 +107,18 @@ TEST_F(ClientLogTest, LinesThatDifferInNumbersOnlyAreOneInHalfAMinute) {
                                   "29 more like it before)"));
 }
 
+TEST_F(ClientLogTest, AWarningOfWhatStaysAsItIsIsToldOnceHoweverLateItIsFoundAgain) {
+  log_.WarnOnce("one replica of a.job");
+  now_ += std::chrono::hours(1);
+  log_.WarnOnce("one replica of a.job");
+  EXPECT_THAT(lines_, ElementsAre("kafka: warning: one replica of a.job"));
+  for (const char* text :
+       {"one replica of a.layout-1.weights", "one replica of a.layout-2.weights"}) {
+    log_.WarnOnce(text);
+    EXPECT_EQ(lines_.back(), std::string("kafka: warning: ") + text);
+  }
+}
+
 TEST_F(ClientLogTest, ARetryIsToldWhenItGoesOn) {
   log_.Line(4, "GETPID", "Coordinator load in progress: retrying");
   now_ += std::chrono::seconds(4);
