@@ -1,10 +1,7 @@
 #include "rpc/answer_server.h"
 
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <spdlog/spdlog.h>
 
-#include <chrono>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -13,7 +10,7 @@
 
 #include "base/printable.h"
 #include "messages/answers.grpc.pb.h"
-#include "rpc/credentials.h"
+#include "rpc/listener.h"
 #include "tasks/answer_routes.h"
 #include "topics/topics.h"
 
@@ -165,31 +162,21 @@ class GrpcAnswerServer final : public AnswerServer {
   GrpcAnswerServer(const AnswerServerOptions& options, Wakeup* wakeup)
       : streams_(options, wakeup), service_(streams_) {}
 
-  ~GrpcAnswerServer() override {
-    if (server_) server_->Shutdown(std::chrono::system_clock::now());
-  }
-
   Status Listen() {
-    grpc_internal::SendGrpcLogToOurs();
     grpc::ServerBuilder builder;
-    const AnswerServerOptions& options = streams_.options;
-    builder.AddListeningPort(options.listen, grpc_internal::ServerSide(options.tls), &port_);
-    builder.RegisterService(&service_);
     builder.SetMaxReceiveMessageSize(kMostSubscriptionBytes);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kAnswerKeepaliveMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerKeepaliveTimeoutMs);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kLeastPingIntervalMs);
-    server_ = builder.BuildAndStart();
-    if (server_ && port_ > 0) return absl::OkStatus();
-    return absl::UnavailableError(
-        "answers cannot be served at " + options.listen +
-        ": the address is in use or is not one of this machine, or the TLS certificate and key do "
-        "not match (--answers-listen, --answers-tls-cert, --answers-tls-key)");
+    return listener_.Start(builder, service_,
+                           {.address = streams_.options.listen,
+                            .tls = streams_.options.tls,
+                            .keepalive_ms = kAnswerKeepaliveMs,
+                            .keepalive_timeout_ms = kAnswerKeepaliveTimeoutMs,
+                            .what = "answers",
+                            .flags = "--answers"});
   }
 
-  int port() const override { return port_; }
+  int port() const override { return listener_.port(); }
 
   bool Send(const OutgoingRecord& record) override {
     const std::lock_guard<std::mutex> lock(streams_.mutex);
@@ -211,8 +198,7 @@ class GrpcAnswerServer final : public AnswerServer {
  private:
   OpenStreams streams_;
   Service service_;
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
+  grpc_internal::Listener listener_;  // after what it serves
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "durability/replicas/replica_server.h"
 
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
+#include <grpcpp/server_context.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -15,7 +14,7 @@
 #include "base/crc32c.h"
 #include "base/printable.h"
 #include "messages/replica.grpc.pb.h"
-#include "rpc/credentials.h"
+#include "rpc/listener.h"
 #include "rpc/watchdog.h"
 
 namespace millrace {
@@ -188,35 +187,25 @@ class GrpcReplicaServer final : public ReplicaServer {
   GrpcReplicaServer(const ReplicaServerOptions& options, ReplicaSource& source)
       : options_(options), service_(options_, source) {}
 
-  ~GrpcReplicaServer() override {
-    if (server_) server_->Shutdown(std::chrono::system_clock::now());
-  }
-
   Status Listen() {
-    grpc_internal::SendGrpcLogToOurs();
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(options_.listen, grpc_internal::ServerSide(options_.tls), &port_);
-    builder.RegisterService(&service_);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
     // Two threads wait for calls, and each call that runs has one.
     builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
-    server_ = builder.BuildAndStart();
-    if (server_ && port_ > 0) return absl::OkStatus();
-    return absl::UnavailableError(
-        "replicas cannot be served at " + options_.listen +
-        ": the address is in use or is not one of this machine, or the TLS certificate and key do "
-        "not match (--replica-listen, --replica-tls-cert, --replica-tls-key)");
+    return listener_.Start(builder, service_,
+                           {.address = options_.listen,
+                            .tls = options_.tls,
+                            .keepalive_ms = kKeepaliveMs,
+                            .keepalive_timeout_ms = kKeepaliveTimeoutMs,
+                            .what = "replicas",
+                            .flags = "--replica"});
   }
 
-  int port() const override { return port_; }
+  int port() const override { return listener_.port(); }
 
  private:
   const ReplicaServerOptions options_;
   Service service_;
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
+  grpc_internal::Listener listener_;  // after what it serves
 };
 
 }  // namespace
