@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -30,10 +32,25 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr seconds kMasterAnswers(10);  // or no master runs
-constexpr seconds kBetweenReads(1);
-constexpr std::chrono::milliseconds kBetweenLooksAtMove(200);
 constexpr char kNoChange[] = "nothing has changed";
 constexpr uint64_t kTicksUntilHeard = 3;  // by then a stop is in the plan, or was overruled
+
+// What a person waits for.
+struct Awaited {
+  const char* what;       // goes on when nobody waits any more
+  const char* otherwise;  // what is so while no master answers, and what to do
+  std::chrono::milliseconds between_reads;
+};
+constexpr Awaited kStop = {
+    "the stop",
+    ", and its processes, if there are any, run on: start MasterApp on their machine, and stop it "
+    "by Ctrl-C",
+    seconds(1)};
+constexpr char kChangeWaits[] = ": the change waits for the next one. Start MasterApp";
+constexpr Awaited kResize = {"the change", kChangeWaits, seconds(1)};
+constexpr Awaited kReshard = {"the change", kChangeWaits, std::chrono::milliseconds(200)};
+constexpr Awaited kMove = {"the move", ": the move waits for the next one. Start MasterApp",
+                           std::chrono::milliseconds(200)};
 
 bool NothingRuns(MasterState::Phase phase) {
   return phase == MasterState::ENDED || phase == MasterState::STOPPED ||
@@ -61,24 +78,37 @@ ControlRecord StopRecord() {
   return record;
 }
 
-// Sees whether a master folds what is written.
-class MasterWatch {
- public:
-  // Unavailable: none has for long. `otherwise`: what goes on, and what to do.
-  Status Look(const JobConfig& config, const JobProcesses& job, std::string_view otherwise) {
+// Reads the plan until it has what was asked for; `job` is the first reading. Errors: those of
+// `has_come`, which says why it will not come; Cancelled when `stop` is set; Unavailable when no
+// master folds what is written.
+StatusOr<JobProcesses> WaitFor(
+    const Awaited& awaited, const JobConfig& config, JobProcesses job,
+    const std::atomic<bool>& stop,
+    const std::function<StatusOr<bool>(const JobProcesses& now)>& has_come) {
+  int64_t next_offset = job.state.next_offset();
+  auto answered = steady_clock::now();
+  while (true) {
+    MILLRACE_ASSIGN_OR_RETURN(const bool is_there, has_come(job));
+    if (is_there) return job;
+    if (stop) {
+      return absl::CancelledError(absl::StrCat("stopped waiting; ", awaited.what, " goes on"));
+    }
+    std::this_thread::sleep_for(awaited.between_reads);
+    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
     const auto now = steady_clock::now();
-    if (job.state.next_offset() != next_offset_) answered_ = now;
-    next_offset_ = job.state.next_offset();
-    if (now - answered_ < kMasterAnswers) return absl::OkStatus();
+    if (job.state.next_offset() != next_offset) answered = now;
+    next_offset = job.state.next_offset();
+    if (now - answered < kMasterAnswers) continue;
     return absl::UnavailableError(absl::StrCat("no MasterApp of the job ", config.name(),
                                                " has answered for ", kMasterAnswers.count(), " s",
-                                               std::string(otherwise)));
+                                               awaited.otherwise));
   }
+}
 
- private:
-  int64_t next_offset_ = -1;
-  steady_clock::time_point answered_ = steady_clock::now();
-};
+// Whether a master has folded what was sent when its plan was at this tick.
+bool HasHeard(const JobProcesses& job, uint64_t sent_at_tick) {
+  return job.state.ticks() > sent_at_tick + kTicksUntilHeard;
+}
 
 // Of a job whose plan has no leases.
 Status NoLeases(const JobConfig& config, const std::atomic<bool>& stop) {
@@ -246,22 +276,15 @@ StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>&
   const BrokerRetry broker_retry(stop, config.broker_timeout_s());
   MILLRACE_RETURN_IF_ERROR(Send(config, StopRecord(), broker_retry));
   uint64_t sent_at_tick = job.state.ticks();
-  MasterWatch watch;
-  while (!NothingRuns(job.state.phase())) {
-    std::this_thread::sleep_for(kBetweenReads);
-    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
-    // A master that begins just then says its plan after the stop, and so overrules it.
-    if (job.state.phase() == MasterState::ACTIVE &&
-        job.state.ticks() > sent_at_tick + kTicksUntilHeard) {
-      MILLRACE_RETURN_IF_ERROR(Send(config, StopRecord(), broker_retry));
-      sent_at_tick = job.state.ticks();
-    }
-    MILLRACE_RETURN_IF_ERROR(watch.Look(
-        config, job,
-        ", and its processes, if there are any, run on: start MasterApp on their machine, and "
-        "stop it by Ctrl-C"));
-  }
-  return job;
+  return WaitFor(kStop, config, std::move(job), stop,
+                 [&](const JobProcesses& now) -> StatusOr<bool> {
+                   // A master that begins just then overrules it by its plan.
+                   if (now.state.phase() == MasterState::ACTIVE && HasHeard(now, sent_at_tick)) {
+                     MILLRACE_RETURN_IF_ERROR(Send(config, StopRecord(), broker_retry));
+                     sent_at_tick = now.state.ticks();
+                   }
+                   return NothingRuns(now.state.phase());
+                 });
 }
 
 StatusOr<JobProcesses> ResizeJob(const JobConfig& config, uint32_t workers,
@@ -276,23 +299,17 @@ StatusOr<JobProcesses> ResizeJob(const JobConfig& config, uint32_t workers,
     MILLRACE_RETURN_IF_ERROR(Send(config, std::move(record), broker_retry));
   }
   const uint64_t sent_at_tick = job.state.ticks();
-  MasterWatch watch;
-  while (job.leases->size != workers || job.leases->is_resizing) {
-    if (stop) return absl::CancelledError("stopped waiting; the change goes on");
-    std::this_thread::sleep_for(kBetweenReads);
-    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
-    if (job.state.phase() == MasterState::ENDED) break;
-    // It was refused: rows have ended, or somebody else was faster.
-    if (job.leases->size != workers && job.state.ticks() > sent_at_tick + kTicksUntilHeard) {
-      MILLRACE_RETURN_IF_ERROR(CheckResize(config, job, workers, stop).status());
-      return absl::UnavailableError(
-          absl::StrCat("MasterApp of the job ", config.name(),
-                       " has not changed the number of workers: its log says why. Try again"));
-    }
-    MILLRACE_RETURN_IF_ERROR(
-        watch.Look(config, job, ": the change waits for the next one. Start MasterApp"));
-  }
-  return job;
+  return WaitFor(
+      kResize, config, std::move(job), stop, [&](const JobProcesses& now) -> StatusOr<bool> {
+        if (now.state.phase() == MasterState::ENDED) return true;
+        if (now.leases->size == workers) return !now.leases->is_resizing;
+        if (!HasHeard(now, sent_at_tick)) return false;
+        // It was refused: rows have ended, or somebody else was faster.
+        MILLRACE_RETURN_IF_ERROR(CheckResize(config, now, workers, stop).status());
+        return absl::UnavailableError(
+            absl::StrCat("MasterApp of the job ", config.name(),
+                         " has not changed the number of workers: its log says why. Try again"));
+      });
 }
 
 StatusOr<JobProcesses> ReshardJob(const JobConfig& config, uint32_t shards,
@@ -313,33 +330,26 @@ StatusOr<JobProcesses> ReshardJob(const JobConfig& config, uint32_t shards,
     MILLRACE_RETURN_IF_ERROR(Send(config, std::move(record), broker_retry));
   }
   const uint64_t sent_at_tick = job.state.ticks();
-  MasterWatch watch;
-  while (job.state.layout().number() < number) {
-    if (stop) return absl::CancelledError("stopped waiting; the change goes on");
-    std::this_thread::sleep_for(kBetweenLooksAtMove);
-    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
-    if (job.state.layout().number() >= number) break;
-    // (The order is in the plan, and stays there.)
-    MILLRACE_RETURN_IF_ERROR(CheckRuns(
-        absl::StrCat("the job ", config.name()), job, "it keeps the shards that it had",
-        job.state.next_shards() == shards ? "the change waits until it does" : kNoChange));
-    // It was refused: somebody else was faster.
-    if (job.state.next_shards() != shards && job.state.ticks() > sent_at_tick + kTicksUntilHeard) {
-      MILLRACE_RETURN_IF_ERROR(CheckReshard(config, job, shards, stop).status());
-      return absl::UnavailableError(
-          absl::StrCat("MasterApp of the job ", config.name(),
-                       " has not changed the number of shards: its log says why. Try again"));
-    }
-    MILLRACE_RETURN_IF_ERROR(
-        watch.Look(config, job, ": the change waits for the next one. Start MasterApp"));
-  }
-  return job;
+  return WaitFor(
+      kReshard, config, std::move(job), stop, [&](const JobProcesses& now) -> StatusOr<bool> {
+        if (now.state.layout().number() >= number) return true;
+        // (The order is in the plan, and stays there.)
+        MILLRACE_RETURN_IF_ERROR(CheckRuns(
+            absl::StrCat("the job ", config.name()), now, "it keeps the shards that it had",
+            now.state.next_shards() == shards ? "the change waits until it does" : kNoChange));
+        if (now.state.next_shards() == shards || !HasHeard(now, sent_at_tick)) return false;
+        // It was refused: somebody else was faster.
+        MILLRACE_RETURN_IF_ERROR(CheckReshard(config, now, shards, stop).status());
+        return absl::UnavailableError(
+            absl::StrCat("MasterApp of the job ", config.name(),
+                         " has not changed the number of shards: its log says why. Try again"));
+      });
 }
 
 StatusOr<JobProcesses> MoveShard(const JobConfig& config, uint32_t shard, const std::string& to,
                                  const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
-  MILLRACE_ASSIGN_OR_RETURN(ProcessState taker, CheckMove(config, job, shard, to));
+  MILLRACE_ASSIGN_OR_RETURN(const ProcessState taker, CheckMove(config, job, shard, to));
   if (Hosts(taker, shard)) {
     return absl::FailedPreconditionError(
         absl::StrCat("shard ", shard, " is hosted by ", to, " already, so nothing has changed"));
@@ -350,21 +360,15 @@ StatusOr<JobProcesses> MoveShard(const JobConfig& config, uint32_t shard, const 
   const BrokerRetry broker_retry(stop, config.broker_timeout_s());
   MILLRACE_RETURN_IF_ERROR(Send(config, std::move(record), broker_retry));
   const uint64_t sent_at_tick = job.state.ticks();
-  MasterWatch watch;
-  while (!Hosts(taker, shard)) {
-    if (stop) return absl::CancelledError("stopped waiting; the move goes on");
-    std::this_thread::sleep_for(kBetweenLooksAtMove);
-    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
-    MILLRACE_ASSIGN_OR_RETURN(taker, CheckMove(config, job, shard, to));
-    if (job.state.ticks() > sent_at_tick + kTicksUntilHeard && !Hosts(taker, shard)) {
-      return absl::UnavailableError(
-          absl::StrCat("MasterApp of the job ", config.name(), " has not moved shard ", shard,
-                       ": its log says why, or somebody else has moved it since. Try again"));
-    }
-    MILLRACE_RETURN_IF_ERROR(
-        watch.Look(config, job, ": the move waits for the next one. Start MasterApp"));
-  }
-  return job;
+  return WaitFor(
+      kMove, config, std::move(job), stop, [&](const JobProcesses& now) -> StatusOr<bool> {
+        MILLRACE_ASSIGN_OR_RETURN(const ProcessState host, CheckMove(config, now, shard, to));
+        if (Hosts(host, shard)) return true;
+        if (!HasHeard(now, sent_at_tick)) return false;
+        return absl::UnavailableError(
+            absl::StrCat("MasterApp of the job ", config.name(), " has not moved shard ", shard,
+                         ": its log says why, or somebody else has moved it since. Try again"));
+      });
 }
 
 }  // namespace millrace
