@@ -21,20 +21,23 @@ Status CheckCount(const char* flag, uint32_t given, uint32_t wanted, const char*
                    " entries ", entries, ". Leave ", flag, " out, or change the topology"));
 }
 
-// `threads`: of the processes 0, 1 ..
-Status CheckDealtOut(const char* entries, const char* what, const std::vector<uint32_t>& threads) {
+// `threads`: of the processes 0, 1 .. `later`: how a job may come to have others.
+Status CheckDealtOut(const char* entry, const char* what, const std::vector<uint32_t>& threads,
+                     const char* later) {
   if (IsDealtOutEvenly(threads)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "topology: the threads of its entries ", entries, " are ", absl::StrJoin(threads, ", "),
-      ", in the order of their ids, and MasterApp deals ", what,
-      " out evenly: give all the same, or the first ones one more (MasterApp move can move shards "
-      "later)"));
+      "topology: its entries ", entry, " have ", absl::StrJoin(threads, ", "),
+      " threads, in the order of their ids, but MasterApp gives each of these processes equally "
+      "many ",
+      what, ", or the first ones one more: let all entries ", entry,
+      " have the same number of threads, or those with the lowest ids one more", later));
 }
 
 Status CheckThreads(const Topology& topology, const MasterFlags& flags) {
   std::vector<uint32_t> servers(topology.server_size());
   for (const ServerConfig& server : topology.server()) servers[server.id()] = server.threads();
-  MILLRACE_RETURN_IF_ERROR(CheckDealtOut("server", "shards", servers));
+  MILLRACE_RETURN_IF_ERROR(CheckDealtOut("server", "shards", servers,
+                                         "; MasterApp move can move shards while the job runs"));
   std::vector<uint32_t> workers(topology.worker_size());
   for (const WorkerConfig& worker : topology.worker()) {
     workers[worker.global_id()] = worker.threads();
@@ -45,7 +48,7 @@ Status CheckThreads(const Topology& topology, const MasterFlags& flags) {
         "topology: a worker has more than one thread, and a process of --worker-command is one "
         "worker: give an entry worker for each, with threads 1");
   }
-  return CheckDealtOut("worker", "logical workers", workers);
+  return CheckDealtOut("worker", "logical workers", workers, "");
 }
 
 }  // namespace

@@ -192,7 +192,7 @@ class Programs(unittest.TestCase):
                  + "worker { global_id: 1 local_id: 0 group_id: 1 }", [],
                  ["Worker-Replicated-Server", "number the servers group by group"]),
                 ("worker { global_id: 0 local_id: 0 }\nworker { global_id: 1 local_id: 1 threads: 2 }", [],
-                 ["deals logical workers out evenly"]),
+                 ["its entries worker have 1, 2 threads", "equally many logical workers"]),
                 ("worker { global_id: 0 local_id: 0 }", [], ["give --master-address"]),
                 ("worker { global_id: 0 local_id: 0 }", ["--shards", "2"], ["--shards 2 contradicts"])]:  # fmt: skip
             file.write_text(text)
