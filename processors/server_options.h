@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/types.h"
@@ -99,6 +100,7 @@ struct ServerOptions {
   size_t max_frame_bytes = kMaxFrameBytes;        // larger messages are split
   ChunkLimits chunks{};                           // of updates that were split
   size_t most_message_bytes = kMostMessageBytes;  // the limit of a part of a saved state
+  std::string gradients_topic = "gradients";      // as the broker calls it; for errors
 
   // Among the shards of all groups: its partition of `gradients` and `parameters`.
   ShardId number() const { return shard + group * shards; }

@@ -56,12 +56,13 @@ Status WorkerTrainingProcessor::CheckLeave() {
       next.ok() && *next == BatchState::kReady && batch_.rows_end > at_leave.rows_end;
   if (!has_new_rows) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "gradients, partition " + std::to_string(last - parts_.data()) + ": worker " +
+      options_.gradients_topic + ", partition " +
+      std::to_string(options_.PartitionOf(ShardId(last - parts_.data()))) + ": worker " +
       std::to_string(options_.worker) + " has left at clock " + std::to_string(last->clock) +
       ", says the shard, but the worker has not said so, and has rows from " +
       std::to_string(at_leave.rows_end) +
-      " on that no update has counted. Another program has written to gradients in its name: check "
-      "who may (docs/security.md). A leave is final: start a new job (another --job), from a "
+      " on that no update has counted. Another program has written to this topic in its name: "
+      "check who may (docs/security.md). A leave is final: start a new job (another --job), from a "
       "snapshot if there is one");
 }
 

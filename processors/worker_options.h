@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/types.h"
@@ -35,6 +36,9 @@ struct WorkerOptions {
   size_t max_frame_bytes = kMaxFrameBytes;  // larger messages are split
   // A larger message is an error, since a shard does not keep more chunks of one message.
   size_t most_message_bytes = ChunkLimits().sender_bytes;
+  // As the broker calls them; for errors.
+  std::string gradients_topic = "gradients";
+  std::string weights_topic = "weights";
 
   // Of `gradients`, where its group's shard reads.
   int32_t PartitionOf(ShardId shard) const { return static_cast<int32_t>(shard + group * shards); }

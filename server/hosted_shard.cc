@@ -14,6 +14,7 @@
 #include "kafka/timeouts.h"
 #include "stores/store_generation.h"
 #include "tasks/task_options.h"
+#include "topics/topics.h"
 
 namespace millrace {
 
@@ -123,7 +124,8 @@ Status HostedShard::CatchUp(const JobConfig& config, const std::atomic<bool>& st
   }
   MILLRACE_RETURN_IF_ERROR(done);
   if (!(*tail)->unfinished()) return NumberIncarnation();
-  return absl::DataLossError("parameters, partition " + std::to_string(shard_) +
+  return absl::DataLossError(TopicName(config, Topic::kParameters) + ", partition " +
+                             std::to_string(shard_) +
                              ": the last checkpoint is incomplete: records were deleted. Restore "
                              "the topic, or start a new job (another --job)");
 }

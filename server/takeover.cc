@@ -130,7 +130,8 @@ Status WaitWhileTakenOver(const JobConfig& config, const std::vector<ShardId>& s
 // Whoever has taken the shard over deletes what its checkpoints have. A server that hung may meet
 // that before a checkpoint of its own is refused.
 Status WhyRecordsAreGone(const JobConfig& config, ShardId shard, const std::atomic<bool>& stop) {
-  const std::string gone = "gradients, partition " + std::to_string(shard) +
+  const std::string gone = TopicName(config, Topic::kGradients) + ", partition " +
+                           std::to_string(shard) +
                            ": records were deleted before this server read them";
   const StatusOr<std::optional<std::string>> successor =
       SuccessorOf(config, shard, ThisProcess(), stop);

@@ -52,14 +52,17 @@ Status ShardTask::Load() {
   return absl::OkStatus();
 }
 
+std::string ShardTask::LogName() const {
+  return options_.gradients_topic + ", partition " + std::to_string(shard());
+}
+
 Status ShardTask::StartReplay(Offset begin, Offset end) {
   if (!has_state_ && begin > 0) {
     if (!options_.weights_from_workers) {
       return absl::DataLossError(
           "shard " + std::to_string(shard()) +
-          ": no copy is left, neither on a disk nor in parameters, and gradients begins at "
-          "offset " +
-          std::to_string(begin) +
+          ": no copy is left, neither on a disk nor in parameters, and " +
+          options_.gradients_topic + " begins at offset " + std::to_string(begin) +
           ", so the state cannot be computed again. Restore the topic or a data folder; or give "
           "--weights-from-workers, which continues from the workers' weights, without optimizer "
           "state and embedding rows; or start a new job (another --job)");
@@ -71,9 +74,8 @@ Status ShardTask::StartReplay(Offset begin, Offset end) {
   }
   if (position_ < begin || position_ > end) {
     return absl::DataLossError(
-        "gradients, partition " + std::to_string(shard()) + ": the checkpoint is at offset " +
-        std::to_string(position_) + ", but the topic holds [" + std::to_string(begin) + ", " +
-        std::to_string(end) +
+        LogName() + ": the checkpoint is at offset " + std::to_string(position_) +
+        ", but the topic holds [" + std::to_string(begin) + ", " + std::to_string(end) +
         "): the topic was deleted and recreated, or records were deleted. Start a new job (another "
         "--job); if all topics of the job were recreated on purpose, remove the server's data "
         "folder");
@@ -91,8 +93,8 @@ Offset ShardTask::Recheck() {
 }
 
 Status ShardTask::OtherRecord(Offset offset) const {
-  const std::string place = "gradients, partition " + std::to_string(shard()) + ", offset " +
-                            std::to_string(offset) + ": the record differs from ";
+  const std::string place =
+      LogName() + ", offset " + std::to_string(offset) + ": the record differs from ";
   if (position_ == checkpointed_) {
     return absl::DataLossError(
         place +
@@ -117,12 +119,13 @@ Status ShardTask::Fold(const GradientRecord& record) {
     return absl::OkStatus();
   }
   if (record.offset != position_) {
-    return absl::DataLossError("gradients, partition " + std::to_string(shard()) + ": offsets [" +
-                               std::to_string(position_) + ", " + std::to_string(record.offset) +
+    return absl::DataLossError(LogName() + ": offsets [" + std::to_string(position_) + ", " +
+                               std::to_string(record.offset) +
                                ") are missing: records were deleted. Restore the topic, or start a "
                                "new job (another --job)");
   }
-  const CheckContext context("gradients", static_cast<int32_t>(shard()), record.offset);
+  const CheckContext context(options_.gradients_topic.c_str(), static_cast<int32_t>(shard()),
+                             record.offset);
   MILLRACE_CHECK(!snapshot_);
   const bool replaying = !replayed();
   output_.Clear();
@@ -160,7 +163,8 @@ void ShardTask::KeepDue() {
 }
 
 Status ShardTask::FoldHeld() {
-  const CheckContext context("gradients", static_cast<int32_t>(shard()), position_ - 1);
+  const CheckContext context(options_.gradients_topic.c_str(), static_cast<int32_t>(shard()),
+                             position_ - 1);
   MILLRACE_RETURN_IF_ERROR(processor_.LeaveCut(output_));
   KeepDeadLetters();
   return absl::OkStatus();
@@ -355,7 +359,8 @@ StatusOr<std::vector<Checkpoint::Entry>> ShardTask::EncodedState() const {
   if (!entries.ok()) {
     return absl::ResourceExhaustedError(
         "shard " + std::to_string(shard()) + ": its state at offset " + std::to_string(position_) +
-        " of gradients cannot be saved: " + std::string(entries.status().message()) +
+        " of " + options_.gradients_topic +
+        " cannot be saved: " + std::string(entries.status().message()) +
         ". Nothing was written; gradients keeps what is not saved. Start a new job with more "
         "shards or smaller batches");
   }

@@ -117,6 +117,8 @@ class ShardTask {
     std::set<uint32_t> groups{};
   };
 
+  // Its partition of `gradients`, as errors name it.
+  std::string LogName() const;
   // The error of a record before the position that is not the one that was folded.
   Status OtherRecord(Offset offset) const;
   // Answers one worker on its own partition; several by a shared record, and those of them that

@@ -215,6 +215,12 @@ uint64_t JobHash(const JobFeatures& features, const JobTraining& training) {
   return features.job().empty() ? 0 : Fnv1a64(LayoutName(features.job(), training.layout()));
 }
 
+// Its topics, as the broker calls them; of a job without a name, as we do.
+std::string NameOf(Topic topic, const JobFeatures& features, const JobTraining& training) {
+  const std::string name = TopicName(LayoutName(features.job(), training.layout()), topic);
+  return features.job().empty() ? name.substr(name.rfind('.') + 1) : name;
+}
+
 }  // namespace
 
 std::vector<size_t> HiddenLayers(const Training& training) {
@@ -476,6 +482,7 @@ ServerOptions MakeServerOptions(const JobFeatures& features, const JobTraining& 
   options.epoch = features.epoch();
   SetGroup(JobHash(features, training), training, shard, options);
   options.layout = training.layout();
+  options.gradients_topic = NameOf(Topic::kGradients, features, training);
   options.dead_letter_reasons_only = training.dead_letter_reasons_only();
   options.range = RangeOfShard(options.shard, options.shards, model->parameter_count());
   options.penalised_end = model->penalised_end();
@@ -527,6 +534,8 @@ WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& 
   options.first_workers = features.workers();
   options.rows_per_turn = std::max(features.rows_per_turn(), 1U);
   options.shards = ShardsOfGroup(training);
+  options.gradients_topic = NameOf(Topic::kGradients, features, training);
+  options.weights_topic = NameOf(Topic::kWeights, features, training);
   options.classes = RowShapeFrom(features).classes;
   options.balances_classes = BalancesClasses(training.training());
   options.numeric_columns = RowShapeFrom(features).numeric;

@@ -207,8 +207,8 @@ void WorkerTask::ProcessUnusableShared(Offset offset, std::string_view key, std:
 
 void WorkerTask::CountUnusable(int32_t partition, Offset offset, const Status& why) {
   ++unusable_answers_;
-  last_unusable_answer_ = "weights, partition " + std::to_string(partition) + ", offset " +
-                          std::to_string(offset) + ": " + std::string(why.message());
+  last_unusable_answer_ = options_.weights_topic + ", partition " + std::to_string(partition) +
+                          ", offset " + std::to_string(offset) + ": " + std::string(why.message());
 }
 
 void WorkerTask::AppendDeadLetter(int32_t partition, Offset offset, std::string_view key,

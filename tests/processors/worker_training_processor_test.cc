@@ -374,7 +374,8 @@ TEST(WorkerTrainingTest, ALeaveThatSomebodyElseSaidInItsNameIsAnErrorWhileItHasR
   const Status status = worker.training().TryTrain(output);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("worker 0 has left at clock 1, says the shard, but the worker has not said "
+              HasSubstr("gradients, partition 0: worker 0 has left at clock 1, says the shard, but "
+                        "the worker has not said "
                         "so, and has rows from 4 on that no update has counted"));
 }
 

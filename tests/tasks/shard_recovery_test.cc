@@ -219,6 +219,9 @@ TEST_F(ShardTaskTest, AnotherRecordInFrontOfThePositionIsAnError) {
 
 // Offsets do not tell: the log has grown again beyond the position.
 TEST_F(ShardTaskTest, AnotherRecordInThePlaceOfTheLastOneThatWasFoldedIsAnError) {
+  ServerOptions options = SmallServer();
+  options.gradients_topic = "a.layout-1.gradients";
+  Use(options);
   AppendAndFoldRound();
   Checkpoint();
   AppendAndFoldRound();
@@ -230,7 +233,8 @@ TEST_F(ShardTaskTest, AnotherRecordInThePlaceOfTheLastOneThatWasFoldedIsAnError)
   gradients_[5] = RecordOf(Update(0, 2, std::vector<float>(6, 1), kRange));
   const Status status = Fold(*task_, 5, out_);
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("gradients, partition 0, offset 5"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("a.layout-1.gradients, partition 0, offset 5"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("lost its end"));
 }
 

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -417,6 +418,25 @@ TEST(MakeServerOptions, OfANetworkRowsAreBornLinearFirst) {
   EXPECT_EQ(options.embeddings->initial_limit, (std::vector<float>{0, 0, 0, 0.5, 0.5}));
   EXPECT_EQ(options.row_linear_end, 3u);
   EXPECT_EQ(options.row_l2, 0.25);
+}
+
+TEST(MakeServerOptions, TopicsAreNamedAsTheBrokerCallsThemAfterAReshardToo) {
+  JobFeatures features = Features(10);
+  features.set_workers(1);
+  JobTraining training;
+  training.set_shards(1);
+  const auto gradients = [&] {
+    const std::string name = MakeServerOptions(features, training, ShardId(0)).gradients_topic;
+    EXPECT_EQ(MakeWorkerOptions(features, training, WorkerId(0)).gradients_topic, name);
+    return name;
+  };
+  EXPECT_EQ(gradients(), "gradients") << "the job has no name";
+  features.set_job("flights");
+  EXPECT_EQ(gradients(), "flights.gradients");
+  training.set_layout(2);
+  EXPECT_EQ(gradients(), "flights.layout-2.gradients");
+  EXPECT_EQ(MakeWorkerOptions(features, training, WorkerId(0)).weights_topic,
+            "flights.layout-2.weights");
 }
 
 TEST(MakeWorkerOptions, OfAJobThatNamesNoTurnsTheyAreOfOneRow) {
