@@ -40,6 +40,7 @@
 #include "server/shard_seals.h"
 #include "server/takeover.h"
 #include "server/waiting_report.h"
+#include "server/weights_publisher.h"
 #include "tasks/shard_feed.h"
 #include "tasks/task_options.h"
 #include "topics/most_workers.h"
@@ -55,9 +56,6 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kMetricsEvery(250);
-constexpr milliseconds kWeightsEvery(20);  // for those who follow the job
-constexpr std::chrono::minutes kUnchangedWeightsEvery(4);
-constexpr double kPublishedBytesPerSecond = 10e6;  // of large ones, at most
 constexpr size_t kRecordsAtOnce = 256;
 constexpr std::chrono::seconds kFlushOfAnswers(2);
 
@@ -138,7 +136,7 @@ class ServerLoop {
   // No longer than until weights may be published again.
   milliseconds IdleWait() const {
     const auto left =
-        std::chrono::ceil<milliseconds>(next_weights_ - std::chrono::steady_clock::now());
+        std::chrono::ceil<milliseconds>(weights_.next() - std::chrono::steady_clock::now());
     return left.count() > 0 ? std::min(left, kIdleWait) : kIdleWait;
   }
 
@@ -324,7 +322,7 @@ class ServerLoop {
       }
     }
     if (shards_.contains(0)) layout_before_.Tick(now);
-    MILLRACE_RETURN_IF_ERROR(PublishWeights(now));
+    MILLRACE_RETURN_IF_ERROR(weights_.Tick(now, *ways_));
     if (counted_) MILLRACE_RETURN_IF_ERROR(counted_->Tick(shards_.at(0)->task(), now));
     if (now >= next_metrics_) {
       next_metrics_ = now + kMetricsEvery;
@@ -350,36 +348,6 @@ class ServerLoop {
     if (warning) spdlog::warn("shard {}: {}", shard, *warning);
     const std::optional<std::string> drift = report.TickDrift(processor.drift().last());
     if (drift) spdlog::warn("shard {}: {}", shard, *drift);
-  }
-
-  // For those who follow the job: as soon as they have changed, unless they have just been sent.
-  // Large ones take time to send, and are sent less often.
-  Status PublishWeights(SteadyTime now) {
-    if (now < next_weights_) return absl::OkStatus();
-    if (now >= next_unchanged_weights_) {
-      next_unchanged_weights_ = now + kUnchangedWeightsEvery;
-      for (auto& [shard, hosted] : shards_) hosted->task().PublishWeightsAgain();
-    }
-    MarkUnpublished();
-    bool is_sent = false;
-    size_t values = 0;
-    for (auto& [shard, feed] : feeds_) {
-      MILLRACE_ASSIGN_OR_RETURN(const bool has_changed, feed.PublishWeights(answers_));
-      if (!has_changed) continue;
-      is_sent = true;
-      values += shards_.at(shard)->task().processor().shard().range().size();
-    }
-    if (!is_sent) return absl::OkStatus();
-    const milliseconds pause(static_cast<int64_t>(
-        1000 * sizeof(float) * static_cast<double>(values) / kPublishedBytesPerSecond));
-    next_weights_ = now + std::max<milliseconds>(kWeightsEvery, pause);
-    return absl::OkStatus();
-  }
-
-  void MarkUnpublished() {
-    for (const ShardId shard : ways_->TakeUnpublished()) {
-      shards_.at(shard)->task().PublishWeightsAgain();
-    }
   }
 
   void AdvanceSnapshots(SteadyTime now) {
@@ -451,11 +419,7 @@ class ServerLoop {
 
   Status EndShards() {
     ended_ = true;
-    // Whoever follows the job goes on with its last weights.
-    MarkUnpublished();
-    for (auto& [shard, feed] : feeds_) {
-      MILLRACE_RETURN_IF_ERROR(feed.PublishWeights(answers_).status());
-    }
+    MILLRACE_RETURN_IF_ERROR(weights_.PublishLast(*ways_));
     if (all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->EvaluateLast(out_));
     for (auto& [shard, hosted] : shards_) MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
     if (counted_) {
@@ -564,9 +528,8 @@ class ServerLoop {
     return ways_->Send(record) ? sender_->SendOne(std::move(record)) : absl::OkStatus();
   }};
   ShardFolds folds_{feeds_, answers_};
+  WeightsPublisher weights_{shards_, feeds_, answers_};
   SteadyTime next_metrics_;
-  SteadyTime next_weights_;
-  SteadyTime next_unchanged_weights_;
   std::map<ShardId, QualityReport> quality_;
   std::unique_ptr<CountedReport> counted_;  // of shard 0, where rows are leased
   ShardSeals seals_{config_, training_, stop_};
