@@ -2,6 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "processors/master_processor.h"
 #include "processors/process_table.h"
 #include "tests/processors/master_fixture.h"
@@ -167,48 +172,57 @@ TEST(ProcessShards, StayAsManyAsTheyAreWhenAnOrderMakesNoSense) {
   EXPECT_FALSE(nobody.table.Reshard(LayoutOf(1, 2)).ok());
 }
 
-TEST(ProcessShards, AndWorkersDoNotChangeAtTheSameTime) {
-  MasterProcessor master(1);
-  int64_t offset = 0;
-  const auto fold = [&](const auto& fill) {
+// A master, by the commands that it has folded.
+class FoldedMaster {
+ public:
+  FoldedMaster() {
+    EXPECT_EQ(Fold([](auto& r) { *r.mutable_plan() = Job(2, 2); }), "");
+  }
+
+  // `fill` makes the command of an empty record. Returns why it was refused.
+  std::string Fold(const std::function<void(ControlRecord&)>& fill) {
     ControlRecord record;
     record.set_epoch(1);
     fill(record);
-    return master.Fold(Offset(offset++), EncodeControl(record));
-  };
-  EXPECT_EQ(fold([](auto& r) { *r.mutable_plan() = Job(2, 2); }), "");
-  EXPECT_EQ(fold([](auto& r) {
-              LeaseCommand::Begin& begin = *r.mutable_lease()->mutable_begin();
-              begin.set_workers(2);
-              begin.set_partitions(2);
-              begin.set_most_workers(8);
-              begin.set_open_leases(3);
-            }),
+    return master_.Fold(Offset(offset_++), EncodeControl(record));
+  }
+  // What the topic has for the next one, by key.
+  std::map<std::string, std::string> TakePlan() {
+    std::map<std::string, std::string> plan;
+    for (const auto& [key, value] : master_.TakeChanges()) plan[key] = value.value();
+    return plan;
+  }
+  MasterState state() const { return master_.state(); }
+
+ private:
+  MasterProcessor master_{1};
+  int64_t offset_ = 0;
+};
+
+TEST(ProcessShards, AndWorkersDoNotChangeAtTheSameTime) {
+  FoldedMaster master;
+  EXPECT_EQ(master.Fold([](auto& r) {
+    LeaseCommand::Begin& begin = *r.mutable_lease()->mutable_begin();
+    begin.set_workers(2);
+    begin.set_partitions(2);
+    begin.set_most_workers(8);
+    begin.set_open_leases(3);
+  }),
             "");
-  EXPECT_EQ(fold([](auto& r) { *r.mutable_reshard() = LayoutOf(1, 5); }), "");
+  EXPECT_EQ(master.Fold([](auto& r) { *r.mutable_reshard() = LayoutOf(1, 5); }), "");
   const auto resize = [](auto& r) { r.mutable_lease()->mutable_resize()->set_workers(4); };
-  EXPECT_THAT(fold(resize), HasSubstr("is still changing its shards"));
-  EXPECT_EQ(fold([](auto& r) { *r.mutable_layout() = LayoutOf(1, 5); }), "");
-  EXPECT_EQ(fold(resize), "");
-  EXPECT_THAT(fold([](auto& r) { *r.mutable_reshard() = LayoutOf(2, 1); }),
+  EXPECT_THAT(master.Fold(resize), HasSubstr("is still changing its shards"));
+  EXPECT_EQ(master.Fold([](auto& r) { *r.mutable_layout() = LayoutOf(1, 5); }), "");
+  EXPECT_EQ(master.Fold(resize), "");
+  EXPECT_THAT(master.Fold([](auto& r) { *r.mutable_reshard() = LayoutOf(2, 1); }),
               HasSubstr("is still changing its workers"));
 }
 
 TEST(ProcessShards, AreOfTheSameLayoutForTheNextMaster) {
-  const auto encoded = [](const auto& fill) {
-    ControlRecord record;
-    record.set_epoch(1);
-    fill(record);
-    return EncodeControl(record);
-  };
-  MasterProcessor master(1);
-  EXPECT_EQ(master.Fold(Offset(0), encoded([](auto& r) { *r.mutable_plan() = Job(2, 2); })), "");
-  EXPECT_EQ(master.Fold(Offset(1), encoded([](auto& r) { *r.mutable_layout() = LayoutOf(1, 5); })),
-            "");
-  EXPECT_EQ(master.Fold(Offset(2), encoded([](auto& r) { *r.mutable_reshard() = LayoutOf(2, 3); })),
-            "");
-  std::map<std::string, std::string> plan;
-  for (const auto& [key, value] : master.TakeChanges()) plan[key] = value.value();
+  FoldedMaster master;
+  EXPECT_EQ(master.Fold([](auto& r) { *r.mutable_layout() = LayoutOf(1, 5); }), "");
+  EXPECT_EQ(master.Fold([](auto& r) { *r.mutable_reshard() = LayoutOf(2, 3); }), "");
+  std::map<std::string, std::string> plan = master.TakePlan();
   const StatusOr<MasterProcessor> next = MasterProcessor::Restore(1, plan);
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ(next->state().DebugString(), master.state().DebugString());
@@ -222,17 +236,9 @@ TEST(ProcessShards, AreOfTheSameLayoutForTheNextMaster) {
 }
 
 TEST(ProcessShards, AreWhereTheyWereMovedForTheNextMaster) {
-  const auto encoded = [](const auto& fill) {
-    ControlRecord record;
-    record.set_epoch(1);
-    fill(record);
-    return EncodeControl(record);
-  };
-  MasterProcessor master(1);
-  EXPECT_EQ(master.Fold(Offset(0), encoded([](auto& r) { *r.mutable_plan() = Job(2, 2); })), "");
-  EXPECT_EQ(master.Fold(Offset(1), encoded([](auto& r) { *r.mutable_move() = MoveOf(0, 1); })), "");
-  std::map<std::string, std::string> plan;
-  for (const auto& [key, value] : master.TakeChanges()) plan[key] = value.value();
+  FoldedMaster master;
+  EXPECT_EQ(master.Fold([](auto& r) { *r.mutable_move() = MoveOf(0, 1); }), "");
+  std::map<std::string, std::string> plan = master.TakePlan();
   const StatusOr<MasterProcessor> next = MasterProcessor::Restore(1, plan);
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_THAT(next->processes().at(1).shards(), ElementsAre(0, 1));
