@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/regular_file.h"
 #include "exports/dense_model.h"
+#include "exports/json_forms.h"
 #include "exports/known_members.h"
 #include "exports/model_shape.h"
 
@@ -24,16 +25,12 @@ std::string PathOf(const std::string& folder, std::string_view file) {
   return folder + "/" + std::string(file);
 }
 
-StatusOr<std::string> ToJson(const std::string& path, const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
-    return absl::InternalError(path + " cannot be written: it has no form in JSON");
+StatusOr<std::string> JsonFor(const std::string& path, const google::protobuf::Message& message) {
+  StatusOr<std::string> text = JsonLinesOf(message);
+  if (!text.ok()) {
+    return absl::InternalError(path + " cannot be written: " + std::string(TextOf(text.status())));
   }
-  if (text.size() <= kMostJsonBytes) return text;
+  if (text->size() <= kMostJsonBytes) return text;
   return absl::ResourceExhaustedError(path +
                                       " cannot be written: it would be larger than 256 MiB, the "
                                       "limit of such a file; use fewer classes or columns");
@@ -116,7 +113,7 @@ std::vector<std::string> FilesOf(const ModelShape& shape) {
 }
 
 Status WriteJsonFile(const std::string& path, const google::protobuf::Message& message) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ToJson(path, message));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, JsonFor(path, message));
   return WriteAtomicFile(path, text);
 }
 
@@ -138,10 +135,10 @@ Status SealModel(const std::string& folder, ModelDescription description) {
   }
   const std::string path = PathOf(folder, kDescriptionFile);
   description.clear_crc32c();
-  MILLRACE_ASSIGN_OR_RETURN(const std::string unsealed, ToJson(path, description));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string unsealed, JsonFor(path, description));
   MILLRACE_ASSIGN_OR_RETURN(const uint32_t checksum, ChecksumOf(path, unsealed));
   description.set_crc32c(checksum);
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ToJson(path, description));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, JsonFor(path, description));
   return WriteAtomicFile(path, text);
 }
 

@@ -1,7 +1,5 @@
 #include "predictor/prediction_service.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/printable.h"
+#include "exports/json_forms.h"
 #include "features/number.h"
 #include "formats/json_fields.h"
 #include "predictor/contributions.h"
@@ -322,20 +321,13 @@ HttpResponse PredictionService::DescribeModel() const {
   const std::shared_ptr<const ModelScorer> model = models_.model();
   const Status newer = models_.newer();
   if (model == nullptr) return Error(503, WhyThereIsNone());
-  ModelDescription description = model->model().description;
-  description.clear_files();
-  description.clear_crc32c();
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(description, &text, options).ok()) {
-    return Error(500, "the model's description has no form in JSON");
-  }
+  const ModelDescription& description = model->model().description;
+  const StatusOr<std::string> text = JsonOfModel(description);
+  if (!text.ok()) return Error(500, "the model's description has no form in JSON");
   HttpResponse response;
   response.body = absl::StrCat("{\"age_seconds\":", AgeSeconds(description),
                                ",\"newer_model_error\":", newer.ok() ? "null" : Json(TextOf(newer)),
-                               models_.MoreJson(), ",\"model\":", text, "}\n");
+                               models_.MoreJson(), ",\"model\":", *text, "}\n");
   return response;
 }
 

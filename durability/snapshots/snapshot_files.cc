@@ -18,6 +18,7 @@
 #include "base/private_file.h"
 #include "base/regular_file.h"
 #include "base/replace_folder.h"
+#include "exports/json_forms.h"
 
 namespace millrace {
 namespace {
@@ -54,17 +55,12 @@ Status TooLargeAFile(const std::string& path, const std::string& what) {
 
 StatusOr<std::string> JsonOf(const std::string& path, const google::protobuf::Message& message,
                              size_t most_bytes) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
-    return absl::InternalError(path + " cannot be written: a " + message.GetTypeName() +
-                               " has no form in JSON");
+  StatusOr<std::string> text = JsonLinesOf(message);
+  if (!text.ok()) {
+    return absl::InternalError(path + " cannot be written: " + std::string(TextOf(text.status())));
   }
-  if (text.size() <= most_bytes) return text;
-  return TooLargeAFile(path, std::to_string(text.size()) + " bytes, but " +
+  if (text->size() <= most_bytes) return text;
+  return TooLargeAFile(path, std::to_string(text->size()) + " bytes, but " +
                                  std::to_string(most_bytes) + " is the limit of such a file");
 }
 

@@ -1,11 +1,10 @@
 #include "python/src/model_handle.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "exports/json_forms.h"
 #include "exports/model_reader.h"
 
 namespace millrace {
@@ -36,16 +35,8 @@ std::vector<std::string> ModelHandle::classes() const {
 }
 
 std::string ModelHandle::description() const {
-  ModelDescription description = scorer_.model().description;
-  description.clear_files();
-  description.clear_crc32c();
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
   // (A description that was read from JSON has a form in JSON.)
-  (void)google::protobuf::util::MessageToJsonString(description, &text, options);
-  return text;
+  return JsonOfModel(scorer_.model().description).value_or("");
 }
 
 std::unique_ptr<ModelHandle::Encoding> ModelHandle::Take() const {
