@@ -18,6 +18,7 @@
 #include "processors/policy.h"
 #include "tasks/class_weights.h"
 #include "tasks/parameter_options.h"
+#include "topics/error_loss.h"
 #include "topics/most_workers.h"
 #include "topics/parameter_layout.h"
 #include "topics/partitioning.h"
@@ -136,18 +137,6 @@ size_t FloatsOfFeature(size_t classes, const Training& training) {
 bool AllowsRows(const Training& training) {
   return IsOnline(training) ||
          (training.update().kind() == Training::Update::GRADIENT && ShrinksGently(training));
-}
-
-ErrorLoss ToErrorLoss(Training::Loss loss) {
-  switch (loss) {
-    case Training::SQUARED:
-      return ErrorLoss::kSquared;
-    case Training::ABSOLUTE:
-      return ErrorLoss::kAbsolute;
-    case Training::HUBER:
-      return ErrorLoss::kHuber;
-  }
-  return ErrorLoss::kSquared;
 }
 
 ScoreLoss LossOf(const FeatureSpec& spec, const Training& training) {

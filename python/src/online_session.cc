@@ -16,6 +16,7 @@
 #include "models/wide_limits.h"
 #include "python/src/learner_state.h"
 #include "python/src/model_handle.h"
+#include "topics/error_loss.h"
 #include "topics/figures_codec.h"
 
 namespace millrace {
@@ -46,18 +47,6 @@ void ChooseBuckets(FeatureSpec& spec) {
   if (!spec.has_text_buckets()) spec.set_text_buckets(std::max(least, spec.text_buckets()));
 }
 
-ErrorLoss ErrorLossOf(const Training& training) {
-  switch (training.loss()) {
-    case Training::SQUARED:
-      return ErrorLoss::kSquared;
-    case Training::ABSOLUTE:
-      return ErrorLoss::kAbsolute;
-    case Training::HUBER:
-      return ErrorLoss::kHuber;
-  }
-  return ErrorLoss::kSquared;
-}
-
 std::unique_ptr<OnlineSoftmax> MakeOnline(const OnlineSession::Options& options,
                                           const FeatureEncoder& encoder) {
   const size_t classes = ClassesOf(options.spec);
@@ -68,7 +57,7 @@ std::unique_ptr<OnlineSoftmax> MakeOnline(const OnlineSession::Options& options,
       .wide = IsWideModel(encoder.numeric_count(), encoder.feature_count(), classes),
       .ids = options.spec.ids_size() > 0};
   const ScoreLoss loss{.of_classes = classes > 0,
-                       .error = ErrorLossOf(options.training),
+                       .error = ToErrorLoss(options.training.loss()),
                        .huber = static_cast<float>(options.training.huber_limit())};
   return std::make_unique<OnlineSoftmax>(shape, options.class_weights, loss);
 }
