@@ -9,6 +9,7 @@
 #include "features/quoted_value.h"
 #include "formats/json_fields.h"
 #include "models/row.h"
+#include "predictor/body_lines.h"
 #include "predictor/challenger_scorer.h"
 
 namespace millrace {
@@ -37,15 +38,11 @@ char DecimalSign(const FeatureSpec& spec) { return spec.decimal_comma() ? ',' : 
 
 // Of the lines that are not blank, with the number of the line before an error.
 Status ForEachLine(std::string_view body, const std::function<Status(std::string_view)>& read) {
-  for (uint64_t line = 1; !body.empty(); ++line) {
-    const size_t end = std::min(body.find('\n'), body.size());
-    std::string_view text = body.substr(0, end);
-    if (text.ends_with('\r')) text.remove_suffix(1);
-    body.remove_prefix(std::min(end + 1, body.size()));
-    if (TrimSpaces(text).empty()) continue;
-    const Status done = read(text);
+  BodyLines lines(body);
+  while (const std::optional<std::string_view> line = lines.Next()) {
+    const Status done = read(*line);
     if (!done.ok()) {
-      return Status(done.code(), absl::StrCat("line ", line, ": ", done.message()));
+      return Status(done.code(), absl::StrCat("line ", lines.number(), ": ", done.message()));
     }
   }
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "exports/json_forms.h"
 #include "features/number.h"
 #include "formats/json_fields.h"
+#include "predictor/body_lines.h"
 #include "predictor/contributions.h"
 #include "predictor/model_age.h"
 #include "predictor/prediction_text.h"
@@ -130,23 +131,20 @@ class PredictionService::Session {
   Status PredictLines(std::string_view text, std::string* out) {
     Begin("\n", out);
     size_t bad_lines = 0;
-    for (uint64_t line = 1; !text.empty(); ++line) {
-      const size_t end = std::min(text.find('\n'), text.size());
-      std::string_view row = text.substr(0, end);
-      if (row.ends_with('\r')) row.remove_suffix(1);
-      text.remove_prefix(std::min(end + 1, text.size()));
-      if (TrimSpaces(row).empty()) continue;
+    BodyLines lines(text);
+    while (const std::optional<std::string_view> row = lines.Next()) {
       const size_t before = rows_.rows();
-      const StatusOr<JsonFields::Shape> shape = ReadLine(row);
+      const StatusOr<JsonFields::Shape> shape = ReadLine(*row);
       if (shape.ok()) {
-        if (answered_ != nullptr) answered_->AddText(row);
+        if (answered_ != nullptr) answered_->AddText(*row);
         if (rows_.rows() >= RowScorer::kRowsAtOnce) Flush();
         continue;
       }
       // What is wrong may stand behind an object that was taken.
       rows_.Shrink(before);
       if (wants_contributions_) parts_.resize(before);
-      const std::string error = absl::StrCat("line ", line, ": ", shape.status().message());
+      const std::string error =
+          absl::StrCat("line ", lines.number(), ": ", shape.status().message());
       if (++bad_lines > kMostBadLines) {
         return absl::InvalidArgumentError(
             absl::StrCat("more than ", kMostBadLines, " lines cannot be used; ", error));
