@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "features/feature_encoder.h"
+#include "messages/exported_model.pb.h"
 #include "messages/features.pb.h"
 #include "messages/learner.pb.h"
 #include "messages/training.pb.h"
