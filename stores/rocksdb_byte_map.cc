@@ -262,7 +262,7 @@ class RocksDbByteMap final : public DiskByteMap {
   // Makes the file one of the map's: all of it or, after a crash, nothing.
   rocksdb::Status TakeUnfinishedRun() {
     // What was written before must not be lost where this is kept.
-    const rocksdb::Status synced =
+    rocksdb::Status synced =
         write_options_.disableWAL ? db_->Flush(rocksdb::FlushOptions()) : db_->SyncWAL();
     if (!synced.ok()) return synced;
     rocksdb::IngestExternalFileOptions options;
