@@ -22,9 +22,9 @@
 #include "job/job_topics.h"
 #include "server/server_loop.h"
 #include "tasks/task_options.h"
+#include "topics/most_workers.h"
 #ifdef MILLRACE_HAS_GLOO
 #include "members/member_loop.h"
-#include "topics/most_workers.h"
 #endif
 
 namespace millrace {
