@@ -24,12 +24,13 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags& flags) {
       ->group(kKubernetesGroup);
   app.add_option(
          "--pod-template", flags.pod_template,
-         "A pod as JSON with what all pods have: resources, volumes, probes. In the path,\n"
-         "{group} is server, worker, producer or end; in the file, {process} is worker-2, say")
+         "A pod as JSON with what all pods of a group have: resources, volumes. In the path,\n"
+         "{group} is server, worker, producer or end; in the file, {group}, {rank} and\n"
+         "{process} (worker-2) are replaced [none]")
       ->type_name("FILE")
       ->group(kKubernetesGroup);
   app.add_option("--kubernetes-namespace", flags.api.kube_namespace,
-                 "Where the pods are [that of the service account]")
+                 "Namespace of the pods [that of the service account]")
       ->type_name("NAME")
       ->group(kKubernetesGroup);
   app.add_option(
@@ -39,9 +40,9 @@ void AddKubernetesFlags(CLI::App& app, KubernetesFlags& flags) {
       ->type_name("URL")
       ->group(kKubernetesGroup);
   app.add_option("--kubernetes-account", flags.api.account_folder,
-                 "Folder with token, ca.crt and namespace of a service account")
+                 "Folder with token, ca.crt and namespace of a service account\n"
+                 "[/var/run/secrets/kubernetes.io/serviceaccount]")
       ->type_name("FOLDER")
-      ->capture_default_str()
       ->group(kKubernetesGroup);
 }
 

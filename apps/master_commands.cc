@@ -17,6 +17,10 @@
 namespace millrace {
 namespace {
 
+constexpr double kBrokerTimeoutS = 5;
+constexpr char kBrokerTimeoutHelp[] =
+    "Seconds to wait for a broker before giving up; 0 waits for ever [5]";
+
 constexpr char kStatusDescription[] =
     "MasterApp status: shows a job's processes as its MasterApp sees them.";
 constexpr char kStatusFooter[] =
@@ -24,13 +28,11 @@ constexpr char kStatusFooter[] =
     "  MasterApp status --job flights\n"
     "  MasterApp status --job flights --json | jq '.processes[] | {name, phase}'\n"
     "\n"
-    "It reads the job's topic plan, which the master writes, and gives up after 5 seconds without "
-    "a\n"
-    "broker, unless --broker-timeout says otherwise. It also reads the topic metrics, and warns\n"
-    "if the model is worse than the class frequencies, or the mean, alone. docs/master.md says\n"
-    "what the phases are, and has the fields of --json.\n"
+    "It reads the job's topic plan, which MasterApp writes, and the topic metrics, and warns if\n"
+    "the model is worse than the class frequencies, or the mean, alone. docs/master.md says what\n"
+    "the phases are, and has the fields of --json.\n"
     "\n"
-    "Exit codes: 0 it was shown; 1 an error, also that no MasterApp has run the job; 2 wrong\n"
+    "Exit codes: 0 the status was shown; 1 an error, or no MasterApp has run the job; 2 wrong\n"
     "usage.";
 
 constexpr char kStopDescription[] =
@@ -39,11 +41,12 @@ constexpr char kStopFooter[] =
     "Examples\n"
     "  MasterApp stop --job flights\n"
     "\n"
-    "They end in an orderly way, workers first, servers last, with everything saved: the job goes\n"
-    "on when MasterApp is started again.\n"
+    "The processes end in an orderly way, workers first, servers last, with everything saved: the\n"
+    "job goes on when MasterApp is started again. Waits until they have ended; Ctrl-C ends the\n"
+    "waiting only.\n"
     "\n"
-    "Exit codes: 0 they are stopped, or had ended; 1 an error, also that no MasterApp answers; 2\n"
-    "wrong usage; 130 stopped waiting for it.";
+    "Exit codes: 0 they are stopped, or had ended; 1 an error, or no MasterApp has answered for\n"
+    "10 seconds; 2 wrong usage; 130 Ctrl-C or SIGTERM: the stop goes on.";
 
 constexpr char kResizeDescription[] =
     "MasterApp resize: changes the number of a job's logical workers while it trains.";
@@ -51,13 +54,14 @@ constexpr char kResizeFooter[] =
     "Examples\n"
     "  MasterApp resize --job flights --workers 8\n"
     "\n"
-    "For jobs that lease rows (--sharding dynamic, docs/leases.md). --workers says how many it\n"
-    "is to have. New ones get leases when shard 0 has let them in; those that are too many get\n"
-    "through with theirs, and leave. The job's processes share the logical workers: their number\n"
-    "stays as it is. Waits until the job has the workers. Ctrl-C ends the waiting only.\n"
+    "For jobs that lease rows (--sharding dynamic, docs/leases.md). New workers get leases when\n"
+    "shard 0 has let them in; workers that are too many finish their leases, and leave. The\n"
+    "number of processes stays as it is: they share the logical workers. Waits until the job has\n"
+    "so many; Ctrl-C ends the waiting only.\n"
     "\n"
     "Exit codes: 0 the job has so many workers, or has ended meanwhile; 1 an error, and nothing\n"
-    "has changed, or no MasterApp answers; 2 wrong usage; 130 stopped waiting for it.";
+    "has changed, or no MasterApp has answered for 10 seconds: the change waits for the next one;\n"
+    "2 wrong usage; 130 Ctrl-C or SIGTERM: the change goes on.";
 
 constexpr char kMoveDescription[] =
     "MasterApp move: has another server process host a shard while the job trains.";
@@ -71,8 +75,9 @@ constexpr char kMoveFooter[] =
     "Waits until the move is in MasterApp's plan; the log of the new process says when it answers\n"
     "workers.\n"
     "\n"
-    "Exit codes: 0 the shard is given to that process; 1 an error, and nothing has changed, or no\n"
-    "MasterApp answers; 2 wrong usage; 130 stopped waiting for it.";
+    "Exit codes: 0 the plan gives the shard to that process; 1 an error, and nothing has changed,\n"
+    "or no MasterApp has answered for 10 seconds: the move waits for the next one; 2 wrong usage;\n"
+    "130 Ctrl-C or SIGTERM: the move goes on.";
 
 constexpr char kReshardDescription[] =
     "MasterApp reshard: changes the number of a job's shards while it trains.";
@@ -80,20 +85,19 @@ constexpr char kReshardFooter[] =
     "Examples\n"
     "  MasterApp reshard --job flights --shards 5\n"
     "\n"
-    "--shards says how many the job is to have. All shards stop at one point of the training, the\n"
-    "new ones begin from their state, and servers, workers and trainers of one's own go over to\n"
-    "them by themselves. A sequential job ends in the same bytes. The server processes share the\n"
-    "new shards: their number stays as it is. A job that stands still changes when it goes on.\n"
-    "docs/master.md says which jobs cannot be changed. Waits until the job has the shards; Ctrl-C\n"
-    "ends the waiting only.\n"
+    "All shards stop at one point of the training, the new ones begin from their state, and\n"
+    "servers, workers and trainers of one's own switch to them by themselves. A sequential job\n"
+    "ends in the same bytes. The number of server processes stays as it is: they share the new\n"
+    "shards. A job that gets no rows changes when rows come. docs/master.md says which jobs\n"
+    "cannot be changed. Waits until the job has so many shards; Ctrl-C ends the waiting only.\n"
     "\n"
     "Exit codes: 0 the job has so many shards; 1 an error, and nothing has changed, or no\n"
-    "MasterApp answers; 2 wrong usage; 130 stopped waiting for it.";
+    "MasterApp has answered for 10 seconds: the change waits for the next one; 2 wrong usage; 130\n"
+    "Ctrl-C or SIGTERM: the change goes on.";
 
 // A command that a person waits for gives up without a broker, unless told otherwise.
 StatusOr<JobConfig> LoadToAsk(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
-  constexpr double kBrokerTimeoutS = 5;
   if (!config.has_broker_timeout_s()) config.set_broker_timeout_s(kBrokerTimeoutS);
   return config;
 }
@@ -155,6 +159,7 @@ int RunMasterStatus(int argc, char** argv) {
   CLI::App app(kStatusDescription, "MasterApp status");
   app.footer(kStatusFooter);
   const JobFlags flags(app);
+  app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
   bool json = false;
   app.add_flag("--json", json, "A JSON object instead of a table")->group("Display");
   return RunProgram(app, "MasterApp status", argc, argv, [&] { return ShowStatus(flags, json); });
@@ -164,6 +169,7 @@ int RunMasterStop(int argc, char** argv) {
   CLI::App app(kStopDescription, "MasterApp stop");
   app.footer(kStopFooter);
   const JobFlags flags(app);
+  app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
   return RunProgram(app, "MasterApp stop", argc, argv, [&] { return Stop(flags); });
 }
 
@@ -171,7 +177,9 @@ int RunMasterResize(int argc, char** argv) {
   CLI::App app(kResizeDescription, "MasterApp resize");
   app.footer(kResizeFooter);
   const JobFlags flags(app);
-  app.get_option("--workers")->required();  // that of a job file is what the job began with
+  app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
+  // (That of a job file is what the job began with.)
+  app.get_option("--workers")->required()->description("Logical workers that the job is to have");
   return RunProgram(app, "MasterApp resize", argc, argv, [&] { return Resize(flags); });
 }
 
@@ -179,8 +187,9 @@ int RunMasterReshard(int argc, char** argv) {
   CLI::App app(kReshardDescription, "MasterApp reshard");
   app.footer(kReshardFooter);
   const JobFlags flags(app);
+  app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
   uint32_t shards = 0;  // that of a job file is what the job began with
-  app.add_option("--shards", shards, "How many the job is to have, 1 to 1000")
+  app.add_option("--shards", shards, "Shards that the job is to have, 1 to 1000")
       ->required()
       ->type_name("UINT")
       ->group("Shards");
@@ -191,6 +200,7 @@ int RunMasterMove(int argc, char** argv) {
   CLI::App app(kMoveDescription, "MasterApp move");
   app.footer(kMoveFooter);
   const JobFlags flags(app);
+  app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
   uint32_t shard = 0;
   std::string to;
   app.add_option("--shard", shard, "The shard, from 0")->required()->group("Move");

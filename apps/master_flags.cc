@@ -10,41 +10,45 @@ constexpr int64_t kMostFlagRecords = int64_t{1} << 53;
 constexpr char kGroup[] = "Processes";
 
 void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
-  app.add_option("--launcher", flags.launcher,
-                 "What runs the processes: local, this machine; kubernetes, pods of a cluster")
-      ->check(CLI::IsMember({kLocalLauncher, kKubernetesLauncher}))
-      ->capture_default_str()
+  app.add_option(
+         "--launcher", flags.launcher,
+         "Where the processes run. local: on this machine; kubernetes: as pods of a cluster\n"
+         "[local]")
+      ->check(CLI::IsMember({kLocalLauncher, kKubernetesLauncher}).description(""))
+      ->type_name("local|kubernetes")
       ->group(kGroup);
   app.add_option("--run-dir", flags.run_dir,
                  "Folder of the processes' data, settings and logs [millrace-data/JOB]")
       ->type_name("FOLDER")
       ->group(kGroup);
   app.add_option("--server-processes", flags.server_processes,
-                 "ServerApps, which share the shards: at most as many as those; or 0 [--shards]")
-      ->check(CLI::Range(0, 1000))
+                 "How many ServerApps. They share the shards: give at most --shards; 0: none\n"
+                 "[--shards; 0 with --distribution-strategy AllReduce]")
+      ->check(CLI::Range(0, 1000).description(""))
       ->type_name("UINT")
       ->group(kGroup);
   app.add_option("--worker-processes", flags.worker_processes,
-                 "WorkerApps, which share the job's logical workers")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str()
+                 "How many WorkerApps, which share the job's logical workers, or processes of\n"
+                 "--worker-command [2]")
+      ->type_name("UINT")
+      ->check(CLI::Range(0, 1000).description(""))
       ->group(kGroup);
   app.add_option("--slots", flags.slots,
-                 "So many processes run at a time at most, servers before CsvProducer before\n"
-                 "workers; the others wait. 0: all")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str()
+                 "At most so many processes run at a time: servers first, then CsvProducer, then\n"
+                 "workers; the others wait. 0: no limit [0]")
+      ->type_name("UINT")
+      ->check(CLI::Range(0, 1000).description(""))
       ->group(kGroup);
   app.add_option(
          "--relaunch-on-worker-failure", flags.relaunches,
-         "A worker, CsvProducer or --end-command that fails is started again so many times\n"
-         "in a row. (What was killed always is)")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str()
+         "A worker, CsvProducer or --end-command that fails is started again at most so many\n"
+         "times in a row. (One that was killed is started again however often) [3]")
+      ->type_name("UINT")
+      ->check(CLI::Range(0, 1'000'000).description(""))
       ->group(kGroup);
   app.add_option("--relaunch-on-server-failure", flags.server_relaunches,
-                 "The same of a server [no limit]")
-      ->check(CLI::Range(0, 1'000'000))
+                 "The same for a server [no limit]")
+      ->check(CLI::Range(0, 1'000'000).description(""))
       ->type_name("UINT")
       ->group(kGroup);
   app.add_flag("--stay", flags.stay,
@@ -52,13 +56,13 @@ void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
                "MasterApp stop")
       ->group(kGroup);
   app.add_option("--grace-period", flags.grace_period_s,
-                 "Seconds from SIGTERM to SIGKILL for a process that is to end")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->capture_default_str()
+                 "Seconds from SIGTERM to SIGKILL for a process that is to end [30]")
+      ->type_name("FLOAT")
+      ->check(CLI::Range(0.0, 86400.0).description(""))
       ->group(kGroup);
   app.add_flag("--run-dir-is-lost", flags.run_dir_is_lost,
-               "What the last MasterApp started, on another machine or in another --run-dir, is\n"
-               "gone for good: start it anew here")
+               "The processes that the last MasterApp started, on another machine or with another\n"
+               "--run-dir, are gone for good: start them anew here")
       ->group(kGroup);
 }
 
@@ -92,50 +96,57 @@ void AddProgramFlags(CLI::App& app, MasterFlags& flags) {
 void AddLeaseFlags(CLI::App& app, MasterFlags& flags) {
   app.add_option(
          "--lease-rows", flags.lease_rows,
-         "With --sharding dynamic: rows of a lease, and those of its last record. 0: a 64th\n"
-         "of the rows so far, 64 at least and 8192 at most")
-      ->check(CLI::Range(uint64_t{0}, kMostLeaseRows - kMostBatchRows))
-      ->capture_default_str()
+         "With --sharding dynamic: rows of a lease, which ends with the record that reaches\n"
+         "them. 0: a 64th of the rows so far, 64 at least and 8192 at most [0]")
+      ->type_name("UINT")
+      ->check(CLI::Range(uint64_t{0}, kMostLeaseRows - kMostBatchRows).description(""))
       ->group(kGroup);
 }
 
 void AddTaskFlags(CLI::App& app, MasterFlags& flags) {
   constexpr char kTaskGroup[] = "Tasks and nodes";
-  app.add_option("--master-address", flags.master_address,
-                 "Deal out data sets as tasks there, by gRPC, to trainers that use ElasticDL's\n"
-                 "Python package (docs/tasks.md), and let nodes of trainers join (docs/nodes.md).\n"
-                 "There is no login. Not set: nowhere")
+  app.add_option(
+         "--master-address", flags.master_address,
+         "Where MasterApp listens, by gRPC: it deals out data sets as tasks to trainers that\n"
+         "use ElasticDL's Python package (docs/tasks.md), and lets nodes of trainers join\n"
+         "(docs/nodes.md), as WorkerApps do that train by all-reduce. There is no login\n"
+         "[nowhere]")
       ->type_name("HOST:PORT")
       ->group(kTaskGroup);
-  app.add_option("--task-timeout", flags.task_timeout_s,
-                 "Seconds after which a task that is not reported goes to another trainer, too.\n"
-                 "0: never; only when the trainer's process ends [1800]")
-      ->check(CLI::Range(0, 1'000'000'000))
+  app.add_option(
+         "--task-timeout", flags.task_timeout_s,
+         "Seconds after which a task that is not reported goes to another trainer. 0: only\n"
+         "when the trainer's process ends [1800]")
+      ->check(CLI::Range(0, 1'000'000'000).description(""))
       ->type_name("UINT")
       ->group(kTaskGroup);
   app.add_option(
          "--task-fault-tolerance", flags.task_fault_tolerance,
-         "on: what a dead or slow trainer had goes to another, so it may be trained again.\n"
+         "on: a task of a dead or slow trainer goes to another, so it may be trained again.\n"
          "off: it is given up, and so is a task that its trainer says has failed: no task\n"
-         "is dealt out twice. Of data sets that are begun from now on [on]")
-      ->check(CLI::IsMember({kOn, kOff}))
+         "is dealt out twice. For data sets that are begun from now on [on]")
+      ->check(CLI::IsMember({kOn, kOff}).description(""))
+      ->type_name("on|off")
       ->group(kTaskGroup);
-  app.add_option("--evaluation-records", flags.evaluation_records,
-                 "Trainers that call get_task also get EVALUATION tasks, of a data set of so many\n"
-                 "records, after each epoch. (This and the next three: of the training data sets\n"
-                 "that are begun from now on)")
-      ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
+  app.add_option(
+         "--evaluation-records", flags.evaluation_records,
+         "Trainers that call get_task also get EVALUATION tasks, of a data set of so many\n"
+         "records, after each epoch. (This and the next three: for training data sets that\n"
+         "are begun from now on) [none]")
+      ->check(CLI::Range(int64_t{1}, kMostFlagRecords).description(""))
       ->type_name("UINT")
       ->group(kTaskGroup);
-  app.add_option("--evaluation-task-records", flags.evaluation_task_records,
-                 "Records of an EVALUATION task [those of a TRAINING task]")
-      ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
+  app.add_option(
+         "--evaluation-task-records", flags.evaluation_task_records,
+         "With --evaluation-records: records of an EVALUATION task [those of a TRAINING task]")
+      ->check(CLI::Range(int64_t{1}, kMostFlagRecords).description(""))
       ->type_name("UINT")
       ->group(kTaskGroup);
-  app.add_option("--evaluation-every-tasks", flags.evaluation_every_tasks,
-                 "Evaluate whenever so many more TRAINING tasks are over, and when all are\n"
-                 "[those of an epoch]")
-      ->check(CLI::Range(int64_t{1}, kMostFlagRecords))
+  app.add_option(
+         "--evaluation-every-tasks", flags.evaluation_every_tasks,
+         "With --evaluation-records: evaluate whenever so many more TRAINING tasks are over\n"
+         "(done or given up), and when all are [those of an epoch]")
+      ->check(CLI::Range(int64_t{1}, kMostFlagRecords).description(""))
       ->type_name("UINT")
       ->group(kTaskGroup);
   app.add_flag(
@@ -143,10 +154,11 @@ void AddTaskFlags(CLI::App& app, MasterFlags& flags) {
          "One trainer that calls get_task gets a TRAIN_END_CALLBACK task when all others are\n"
          "done, to export the model, say")
       ->group(kTaskGroup);
-  app.add_option("--node-timeout", flags.node_timeout_s,
-                 "Seconds without a sign of life after which a node is dead, of those that join\n"
-                 "from now on [30]")
-      ->check(CLI::Range(1, 1'000'000'000))
+  app.add_option(
+         "--node-timeout", flags.node_timeout_s,
+         "Seconds without a sign of life after which a node counts as dead. For nodes that\n"
+         "join from now on [30]")
+      ->check(CLI::Range(1, 1'000'000'000).description(""))
       ->type_name("UINT")
       ->group(kTaskGroup);
 }
