@@ -20,7 +20,8 @@ Status CheckHowItLearns(const Training& training) {
   }
   if (training.sharding() == Training::DYNAMIC) {
     return WrongForAllReduce(
-        "what is counted by a server is leased further; leave out --sharding dynamic");
+        "leases of rows need a server that counts the rows; leave out --sharding dynamic, or train "
+        "with servers");
   }
   if (training.consistency().model() != Training::Consistency::SEQUENTIAL) {
     return WrongForAllReduce(
@@ -53,7 +54,8 @@ Status CheckServers(const JobConfig& config) {
         "each WorkerApp has a copy of all weights; leave out --replicas and --replica-listen");
   }
   if (server.weights_from_workers()) {
-    return WrongForAllReduce("its workers have no other weights; leave out --weights-from-workers");
+    return WrongForAllReduce(
+        "there are no servers whose weights could be lost; leave out --weights-from-workers");
   }
   if (server.has_from_snapshot()) {
     return WrongForAllReduce(

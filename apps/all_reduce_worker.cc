@@ -70,10 +70,12 @@ bool EndIsMissing(const JobConfig& config) {
 
 // Whatever it does it does again, to the same bytes.
 Status RepeatEnd(const EndOfJob& end) {
-  spdlog::info("the job has ended, but not all that is written at its end is there: again");
+  spdlog::info(
+      "the job has ended, but its weights file, or its last snapshot, is missing: this process "
+      "writes them again");
   Status status = end();
   if (!IsFenced(status)) return status;
-  spdlog::info("another process writes it");
+  spdlog::info("another process writes them");
   return absl::OkStatus();
 }
 
@@ -95,8 +97,8 @@ Status Train(const JobConfig& config, const JobFeatures& features, const JobTrai
 Status Train(const JobConfig&, const JobFeatures&, const JobTraining&, const MetricPoint::Setup&,
              const EndOfJob&, uint64_t, JobRegistry&, const std::atomic<bool>&) {
   return absl::UnimplementedError(
-      "this WorkerApp was built without Gloo, by which processes train together: install "
-      "libgloo-dev, and build it again; or train with servers");
+      "this WorkerApp was built without Gloo, which --distribution-strategy AllReduce needs: "
+      "install libgloo-dev, and build it again; or train with servers");
 }
 #endif
 

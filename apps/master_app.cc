@@ -51,14 +51,14 @@ namespace fs = std::filesystem;
 constexpr char kDescription[] =
     "Millrace MasterApp: runs the whole of a job, on this machine or in a Kubernetes cluster. It\n"
     "starts ServerApp, WorkerApp and CsvProducer, starts again those that die, and ends with the\n"
-    "job. What it does stands in Kafka before it does it: it may be killed itself, and the next\n"
-    "one continues.";
+    "job. Each decision is in Kafka before it is carried out: MasterApp itself may be killed, and\n"
+    "the next one continues. Its commands (status, stop, resize, move, reshard) are at the end.";
 
 constexpr char kFooter[] =
     "Commands\n"
     "  MasterApp [FLAGS]          run the job\n"
-    "  MasterApp status [FLAGS]   its processes, where they stand and how they ended last\n"
-    "  MasterApp stop [FLAGS]     stop its processes, from anywhere\n"
+    "  MasterApp status [FLAGS]   show its processes, what each is doing and how it ended last\n"
+    "  MasterApp stop [FLAGS]     stop its processes, from any machine that reaches Kafka\n"
     "  MasterApp resize [FLAGS]   change the number of its logical workers while it trains\n"
     "  MasterApp move [FLAGS]     have another process host a shard while it trains\n"
     "  MasterApp reshard [FLAGS]  change the number of its shards while it trains\n"
@@ -70,7 +70,8 @@ constexpr char kFooter[] =
     "  MasterApp --config flights.textproto --distribution-strategy AllReduce \\\n"
     "            --master-address 127.0.0.1:50001\n"
     "  MasterApp --config flights.textproto --topology topology.textproto\n"
-    "  MasterApp --job late --numeric temp --label late     rows come from TopicSource, say\n"
+    "  MasterApp --job late --numeric temp --label late     without --input: TopicSource sends "
+    "rows\n"
     "  MasterApp --job mine --server-processes 0 --worker-processes 3 \\\n"
     "            --worker-command 'python3 train.py --rank {rank}'\n"
     "  MasterApp --job mine --server-processes 0 --worker-processes 3 \\\n"
@@ -80,8 +81,9 @@ constexpr char kFooter[] =
     "            --master-address 127.0.0.1:50001     tasks alone, until it is stopped\n"
     "  MasterApp --job flights --launcher kubernetes --pod-template /etc/millrace/{group}.json\n"
     "\n"
-    "The flags of the programs are theirs (ServerApp --help and so on). Started again with other\n"
-    "flags, MasterApp stops and starts those processes that they concern; the others run on.\n"
+    "ServerApp, WorkerApp and CsvProducer get their flags from MasterApp (ServerApp --help and so\n"
+    "on say more). Started again with other flags, MasterApp restarts those processes that the\n"
+    "changed flags concern; the others run on.\n"
     "Ctrl-C and SIGTERM stop all processes in an orderly way: workers first, servers last. After\n"
     "kill -9 they run on, and the next MasterApp takes care of them. A process that was killed is\n"
     "started again at once, one that has failed after 1, 2, 4 .. 32 seconds.\n"
@@ -210,11 +212,12 @@ Status CheckStrategy(const JobConfig& config, const MasterFlags& flags) {
   if (!flags.worker_command.empty()) {
     return wrong(
         "it is how WorkerApps train, and --worker-command runs another program: leave one of the "
-        "two out (docs/all-reduce.md has how other trainers do it)");
+        "two out (docs/all-reduce.md says how other trainers can use all-reduce)");
   }
   if (flags.launcher == kKubernetesLauncher) {
     return wrong(
-        "pods cannot train so yet; leave out --launcher kubernetes, or train with servers");
+        "pods cannot train by all-reduce yet; leave out --launcher kubernetes, or train with "
+        "servers");
   }
   if (flags.master_address.empty()) {
     return wrong("WorkerApps find each other by MasterApp; give --master-address HOST:PORT");
@@ -318,8 +321,11 @@ StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const MasterFlags& 
                                                    ": a HOST:PORT is needed, 127.0.0.1:50001 say"));
   }
   if (!IsLoopback(flags.master_address)) {
-    spdlog::warn("whoever reaches {} takes tasks, and says that they are done",
-                 flags.master_address);
+    spdlog::warn(
+        "--master-address {} is not a loopback address, and there is no login: anyone who reaches "
+        "it can take tasks, report them, and join as a node. Restrict access to it "
+        "(docs/security.md)",
+        flags.master_address);
   }
   tasks.address = flags.master_address;
   tasks.timeout_ticks = flags.task_timeout_s.value_or(kTaskTimeoutS);

@@ -72,11 +72,11 @@ void AddProgramFlags(CLI::App& app, MasterFlags& flags) {
                  "(docs/parameter-manager.md)")
       ->type_name("FILE")
       ->group(kGroup);
-  app.add_option("--worker-command", flags.worker_command,
-                 "A program and its arguments to run instead of WorkerApp. In them {rank} is the "
-                 "number of\n"
-                 "the process, from 0, and {incarnation} the number of this start, which no other\n"
-                 "start in the job has. Words as in a shell, with quotes")
+  app.add_option(
+         "--worker-command", flags.worker_command,
+         "A program and its arguments to run instead of WorkerApp. In them {rank} is the\n"
+         "number of the process, from 0, and {incarnation} the number of this start, which\n"
+         "no other start in the job has. Words as in a shell, with quotes")
       ->type_name("COMMAND")
       ->group(kGroup);
   app.add_option(

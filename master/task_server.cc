@@ -325,9 +325,10 @@ class GrpcTaskServer final : public TaskServer {
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kTrainerKeepaliveTimeoutMs);
     server_ = builder.BuildAndStart();
     if (server_ && port_ > 0) return absl::OkStatus();
-    return absl::UnavailableError(
-        absl::StrCat("tasks cannot be served at ", address_,
-                     " (--master-address): the address is in use or is not one of this machine"));
+    return absl::UnavailableError(absl::StrCat(
+        "tasks cannot be served at ", address_,
+        " (--master-address): the address is in use or is not one of this machine. Give "
+        "another one, or end the program that uses it"));
   }
 
   int port() const override { return port_; }

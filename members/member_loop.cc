@@ -216,7 +216,7 @@ class MemberLoop {
     const Status same = CheckSameJob(about, world.position());
     if (same.ok()) return same;
     (void)AllGather(world, "");  // until all know
-    world.mesh().Break(absl::UnavailableError("a member is of another job"));
+    world.mesh().Break(absl::UnavailableError("a member belongs to another job or version"));
     return same;
   }
 
@@ -296,8 +296,8 @@ class MemberLoop {
     for (size_t i = 0; i < said.size(); ++i) {
       if (ParseMessage(said[i], all[i]).ok()) continue;
       return absl::DataLossError("member " + std::to_string(i) +
-                                 " has said what cannot be read, although it is of this version: "
-                                 "what was sent is damaged");
+                                 " has sent a message that cannot be read, although it runs this "
+                                 "version: the message is damaged");
     }
     return all;
   }
@@ -331,7 +331,7 @@ class MemberLoop {
       StatusOr<std::optional<uint64_t>> durable = log_->Finished(now);
       if (IsFenced(durable.status())) {
         DropLog();
-        return Leave(world, absl::UnavailableError("another member makes the checkpoints by now"));
+        return Leave(world, absl::UnavailableError("another member writes the checkpoints now"));
       }
       MILLRACE_RETURN_IF_ERROR(durable.status());
       if (*durable) durable_ = **durable;
@@ -356,8 +356,8 @@ class MemberLoop {
     job_ended_ = zero.job_ended();
     if (!zero.end_error().empty() && world.position() != 0) {
       spdlog::error(
-          "what is written at the end of the job is not whole: member 0 has failed: {}. It says so "
-          "in its log, and tries again when it is started again",
+          "member 0 could not write all files at the end of the job: {}. Its log says so, too; it "
+          "tries again when it is started again",
           Printable(zero.end_error()));
     }
     const bool begins_end =
@@ -373,7 +373,10 @@ class MemberLoop {
   }
 
   void BeginEnd() {
-    spdlog::info("every worker has left, and the state is saved: the job is brought to its end");
+    spdlog::info(
+        "every worker has left, and the state is saved: this member evaluates the model, and "
+        "writes "
+        "the job's last files");
     log_.reset();  // the end opens it as a server does
     ends_ = std::make_unique<BackgroundWorker>([this] { wakeup_.Notify(); });
     ends_->Post("end", [this] { ended_with_ = calls_.end_job(); });
@@ -384,8 +387,8 @@ class MemberLoop {
     if (absl::IsCancelled(ended_with_) && stop_) return ended_with_;
     if (IsFenced(ended_with_)) {
       ends_.reset();
-      return Leave(world,
-                   absl::UnavailableError("another member has begun with the end of the job"));
+      return Leave(
+          world, absl::UnavailableError("another member has begun to write the job's last files"));
     }
     own_end_ = true;
     return absl::OkStatus();

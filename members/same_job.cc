@@ -13,15 +13,17 @@ Status CheckSameJob(std::span<const std::string> about, uint32_t self) {
   const std::string& most = *std::ranges::max_element(about, {}, having);
   if (about[self] != most) {
     return absl::FailedPreconditionError(
-        "this process is of " + about[self] + ", but most that MasterApp at its --master-address " +
-        "lets train together are of " + Printable(most) +
-        ". Give it the job file, the version and the --master-address of its own job");
+        "this WorkerApp belongs to " + about[self] +
+        ", but most of the WorkerApps that have joined MasterApp at its --master-address belong "
+        "to " +
+        Printable(most) +
+        ". Start it with the job file, the version and the --master-address of one job");
   }
   const auto other = std::ranges::find_if(about, [&](const auto& each) { return each != most; });
   if (other == about.end()) return absl::OkStatus();
-  return absl::UnavailableError("member " + std::to_string(other - about.begin()) + " is of " +
-                                Printable(*other) + ", and not of " + most +
-                                ": it will end itself");
+  return absl::UnavailableError("member " + std::to_string(other - about.begin()) + " belongs to " +
+                                Printable(*other) + ", not to " + most +
+                                ": it ends with an error, and the others go on without it");
 }
 
 }  // namespace millrace

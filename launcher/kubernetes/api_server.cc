@@ -207,8 +207,8 @@ Status ApiServer::Refused(const HttpClientRequest& request, const HttpAnswer& an
   if (answer.status == 403) {
     return absl::PermissionDeniedError(absl::StrCat(
         text,
-        "; give the service account the role of docker/kubernetes/access.yaml, and the "
-        "namespace a quota that suffices"));
+        "; give the service account the role of docker/kubernetes/access.yaml, or, if the "
+        "namespace's quota is exceeded, raise it"));
   }
   if (answer.status == 408 || answer.status == 429 || answer.status >= 500) {
     return absl::UnavailableError(text);
