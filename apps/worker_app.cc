@@ -50,9 +50,9 @@ constexpr char kFooter[] =
     "with everything saved: the job continues when WorkerApp is started again.";
 
 constexpr char kByMasterOnly[] =
-    "this job trains by all-reduce: MasterApp starts its WorkerApps. For one more give --config "
-    "the "
-    "job file that MasterApp has given its own (RUN-DIR/config/worker-N.textproto)";
+    "this job trains by all-reduce: MasterApp starts its WorkerApps. To start one more by hand, "
+    "give it as --config the job file of those that MasterApp starts "
+    "(RUN-DIR/config/worker-N.textproto), and a --data-dir of its own";
 
 Status Run(const JobFlags& flags, const std::string& process) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, flags.Load());

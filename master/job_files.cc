@@ -31,7 +31,7 @@ StatusOr<std::string> KeepJobFile(const std::string& run_dir, const std::string&
   const std::string folder = absl::StrCat(run_dir, "/config");
   if (const std::error_code error = MakePrivateFolder(folder)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(folder, " cannot be made: ", error.message(), " (--run-dir)"));
+        absl::StrCat(folder, " cannot be created: ", error.message(), " (--run-dir)"));
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, JobFileText(config));
   std::string newest;
@@ -48,7 +48,10 @@ StatusOr<std::string> KeepJobFile(const std::string& run_dir, const std::string&
     MILLRACE_RETURN_IF_ERROR(WriteAtomicFile(path, text));
     return path;
   }
-  return absl::ResourceExhaustedError(absl::StrCat(folder, " holds too many files of ", group));
+  return absl::ResourceExhaustedError(absl::StrCat(folder, " has ", kMostFiles - 1, " files of ",
+                                                   group,
+                                                   ": remove the older ones when no process of "
+                                                   "this job runs"));
 }
 
 StatusOr<std::string> JobFileText(const JobConfig& config) {

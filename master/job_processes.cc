@@ -266,7 +266,9 @@ StatusOr<std::vector<std::string>> CommandWords(std::string_view command) {
   if (quote != 0)
     return absl::InvalidArgumentError(absl::StrCat("a ", std::string(1, quote), " is not closed"));
   if (in_word) words.push_back(word);
-  if (words.empty()) return absl::InvalidArgumentError("it has no words");
+  if (words.empty()) {
+    return absl::InvalidArgumentError("the command is empty: give a program and its arguments");
+  }
   return words;
 }
 

@@ -291,7 +291,8 @@ class WorkerLoop {
     }
     if (*followed) return absl::OkStatus();
     spdlog::info(
-        "worker {}: another process has got through with leases of it that this one has not read",
+        "worker {}: another process has finished leases of this worker that this process has not "
+        "read",
         worker);
     tasks_.erase(worker);
     return AssignLeased(worker, leases);
