@@ -154,7 +154,8 @@ Status Barriers::CheckArrival(const NodeCommand::Arrive& arrive, const MemberSta
   }
   if (!arrive.role().empty() && arrive.role() != member.role()) {
     return absl::FailedPreconditionError(name + " is for the role " + arrive.role() + ", and " +
-                                         NodeText(member.role(), member.rank()) + " is none");
+                                         NodeText(member.role(), member.rank()) +
+                                         " has another one");
   }
   if (found == barriers_.end()) return absl::OkStatus();
   const BarrierState::Arrival* passed = In(found->second.passed, member);

@@ -97,7 +97,8 @@ TEST(Barriers, OfARoleConcernNobodyElse) {
   nodes.Join("p", "ps");
   nodes.Do(NodeArrive("a", 1, "start", "worker"));
   nodes.Do(NodeArrive("b", 1, "start", "worker"));
-  EXPECT_THAT(nodes.Arrive(NodeArrive("p", 1, "start", "worker")), HasSubstr("ps-0 is none"));
+  EXPECT_THAT(nodes.Arrive(NodeArrive("p", 1, "start", "worker")),
+              HasSubstr("ps-0 has another one"));
   EXPECT_THAT(nodes.Arrive(NodeArrive("p", 1)), HasSubstr("for the role worker, not for all"));
   EXPECT_EQ(nodes.Arrive(NodeArrive("p", 1, "servers", "ps")), "ps-0");
   EXPECT_EQ(nodes.Arrive(NodeArrive("c", 1, "start", "worker")), "worker-0 worker-1 worker-2");
