@@ -375,8 +375,7 @@ class MemberLoop {
   void BeginEnd() {
     spdlog::info(
         "every worker has left, and the state is saved: this member evaluates the model, and "
-        "writes "
-        "the job's last files");
+        "writes the job's last files");
     log_.reset();  // the end opens it as a server does
     ends_ = std::make_unique<BackgroundWorker>([this] { wakeup_.Notify(); });
     ends_->Post("end", [this] { ended_with_ = calls_.end_job(); });
