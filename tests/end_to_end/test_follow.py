@@ -123,6 +123,8 @@ class OnABroker(topology.OnABroker):
 
 
 class Follow(OnABroker):
+    needs_own_broker = True
+
     def test_a_job_is_followed_from_before_it_begins_whoever_dies_to_its_end(self):
         job = self.job(training=EVENTUAL)
         predictor = self.follow(job)
@@ -214,7 +216,7 @@ class Follow(OnABroker):
         predictor = self.follow(job)
         job.start().wait_all()
         predictor.until(lambda: predictor.model().get("ended"))
-        self.broker.tool("kafka-topics", "--delete", "--topic", f"{job.name}\\..*")
+        self.broker.delete(*(topic for topic in self.broker.topics() if topic.startswith(f"{job.name}.")))
         job.close()
         other = self.path / "other"
         other.mkdir()

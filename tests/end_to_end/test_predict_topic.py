@@ -120,6 +120,8 @@ class OnABroker(topology.OnABroker):
 
 
 class Records(OnABroker):
+    needs_own_broker = True
+
     def test_keep_key_headers_and_time_and_get_the_predictions_of_a_file(self):
         self.create(self.input, self.output)
         rows = some_rows(20)
@@ -299,7 +301,7 @@ class Outputs(OnABroker):
         self.create_output()
         process = self.start()
         self.wait_for_log(process, "has been read to its end")
-        self.broker.tool("kafka-topics", "--delete", "--topic", self.output)
+        self.broker.delete(self.output)
         self.write([json.dumps(row) for row in some_rows(3)])
         begin = time.monotonic()
         self.assertEqual(process.wait(topology.PATIENCE), 1, process.log.read_text())

@@ -79,6 +79,8 @@ class OnABroker(topology.OnABroker):
 
 
 class Rows(OnABroker):
+    needs_own_broker = True
+
     def end_and_count(self, job, rows):
         """What has come is all, so the stream ends; each row was counted once."""
         job.kill("producer")
@@ -378,7 +380,7 @@ class Records(OnABroker):
         job.start("producer")
         job.wait_for_log("producer", "holds 10 rows already")
         job.kill("producer")
-        self.broker.tool("kafka-topics", "--delete", "--topic", topic)
+        self.broker.delete(topic)
         self.topic(2)
         self.write_keyed(topic, [*lines, *lines])
         job.commands["producer"].append("--until-end")
@@ -431,7 +433,7 @@ class Labels(OnABroker):
 
     def labels_topic(self, partitions):
         name = self.id().rsplit(".", 1)[-1].replace("_", "-") + "-labels"
-        self.broker.tool("kafka-topics", "--create", "--topic", name, "--partitions", str(partitions))
+        self.broker.create(name, partitions)
         return name
 
     def joined(self, topic, labels, *flags, **options):
@@ -541,7 +543,7 @@ class Labels(OnABroker):
         job.start("without")
         self.assertEqual(job.wait("without"), 1)
         self.assertIn(f"this job has the labels of {labels}: give --labels-from", job.said("without"))
-        self.broker.tool("kafka-topics", "--create", "--topic", topic + "-2")
+        self.broker.create(topic + "-2")
         job.start("others")
         self.assertEqual(job.wait("others"), 1)
         self.assertIn(f"this job has the labels of {labels}, here is --labels-from {topic}-2",

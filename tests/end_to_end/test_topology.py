@@ -484,7 +484,11 @@ class Crashes(OnABroker):
         job.wait_all()
         self.assert_equals_reference(job)
 
-    def test_a_killed_broker_is_waited_for(self):
+
+class BrokerThatEnds(OnABroker):
+    needs_own_broker = True
+
+    def test_by_a_kill_is_waited_for(self):
         job = self.job(producer=["--rate", "12000"]).start()
         time.sleep(1)
         self.broker.kill()
@@ -494,7 +498,7 @@ class Crashes(OnABroker):
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
 
-    def test_a_stopped_broker_is_waited_for(self):
+    def test_by_a_stop_is_waited_for(self):
         job = self.job(producer=["--rate", "12000"]).start()
         time.sleep(1)
         self.broker.stop()
@@ -1217,7 +1221,7 @@ class NoCopyLeft(OnABroker):
     def lose(self, job):
         job.kill("server")
         shutil.rmtree(job.folder / "server")
-        self.broker.tool("kafka-topics", "--delete", "--topic", f"{job.name}.parameters")
+        self.broker.delete(f"{job.name}.parameters")
 
     def test_a_shard_goes_on_from_the_weights_of_a_worker_if_that_is_wanted(self):
         # One worker process: where workers move meanwhile, nobody has the weights.
@@ -1254,9 +1258,8 @@ class ParametersMadeAnew(OnABroker):
 
     def remade(self, job):
         topic = f"{job.name}.parameters"
-        self.broker.tool("kafka-topics", "--delete", "--topic", topic)
-        self.broker.tool("kafka-topics", "--create", "--topic", topic, "--partitions",
-                         str(job.shards), "--config", "cleanup.policy=compact")
+        self.broker.delete(topic)
+        self.broker.create(topic, job.shards, "cleanup.policy=compact")
 
     def test_a_running_server_stops_and_writes_no_checkpoint_that_passes_for_the_shard(self):
         job = self.job(features=self.features, training=self.training, servers=self.servers,
@@ -1283,7 +1286,7 @@ class ParametersMadeAnew(OnABroker):
         job = self.job(fed=True).start()
         job.feed(0.3)
         job.wait_for_checkpoints()
-        self.broker.tool("kafka-topics", "--delete", "--topic", f"{job.name}.parameters")
+        self.broker.delete(f"{job.name}.parameters")
         job.feed(0.6)
         self.assertEqual(job.wait("server"), 1)
         self.assertIn(f"topic '{job.name}.parameters' is gone", job.log("server"))
@@ -1410,6 +1413,8 @@ class BadInput(OnABroker):
 class Watching(OnABroker):
     """Watch --once: the state of a job, and its exit code."""
 
+    needs_own_broker = True
+
     def wait_for(self, job, code, reason, further=lambda now: True):
         deadline = time.monotonic() + topology.PATIENCE
         while True:
@@ -1493,6 +1498,8 @@ class Watching(OnABroker):
 
 
 class Order(OnABroker):
+    needs_own_broker = True
+
     def test_processes_start_in_any_order_and_before_the_broker(self):
         self.broker.stop()
         job = self.job()
@@ -1532,6 +1539,8 @@ class Order(OnABroker):
 class BrokerThatHangs(OnABroker):
     """For so long that its controller leaves it out of the cluster (it is fenced)."""
 
+    needs_own_broker = True
+
     @classmethod
     def make_broker(cls, folder):
         return topology.Broker(folder, options=["--config", "broker.session.timeout.ms=1000",
@@ -1553,6 +1562,7 @@ class BrokerThatHangs(OnABroker):
 
 
 class OnKafka39(OnABroker):
+    needs_own_broker = True
     version = "3.9.1"
 
     def test_sequential_one_pass_with_a_killed_server_equals_the_plain_loop(self):
@@ -1568,6 +1578,7 @@ class OnKafka39(OnABroker):
 class ThreeBrokers(OnABroker):
     """Of topics with three replicas, two of which must be in sync."""
 
+    needs_own_broker = True
     brokers = 3
 
     def test_each_killed_in_turn_costs_a_pause_and_nothing_else(self):

@@ -31,6 +31,7 @@ PROGRAMS = BUILD / "apps"
 REFERENCE_LOOP = BUILD / "tests" / "end_to_end" / "reference_loop"
 SCORE_MODEL = BUILD / "tests" / "end_to_end" / "score_model"
 CREATE_TOPIC = BUILD / "tests" / "kafka" / "kafka_create_topic"
+DELETE_TOPICS = BUILD / "tests" / "kafka" / "kafka_delete_topics"
 
 PATIENCE = 300  # seconds, on the slowest machine, in which something happens that will happen
 CRASHES = tuple(-number for number in (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL,
@@ -241,8 +242,21 @@ class Broker:
         runs(self)
         self._call("start", "--version", self.version, "--brokers", str(self.brokers),
                    *self.options)
-        self.address = (pathlib.Path(self.folder) / "bootstrap").read_text().strip()
+        self._read_address()
         return self
+
+    def _read_address(self):
+        self.address = (pathlib.Path(self.folder) / "bootstrap").read_text().strip()
+
+    def borrow(self):
+        """One that runs, and that somebody else will end."""
+        self._read_address()
+        return self
+
+    def give_back(self):
+        """Without the topics of those that had it."""
+        if topics := self.topics():
+            self.delete(*topics)
 
     def kill(self, node=None):
         self._call("kill", *([] if node is None else ["--node", str(node)]))
@@ -285,6 +299,14 @@ class Broker:
         """config: KEY=VALUE."""
         subprocess.run([CREATE_TOPIC, self.address, topic, str(partitions), *config], check=True,
                        timeout=PATIENCE)
+
+    def topics(self):
+        """The names of all but Kafka's own."""
+        names = re.findall(rb'^  topic "([^"]+)"', self._kcat("-L"), re.M)
+        return {name.decode() for name in names if not name.startswith(b"__")}
+
+    def delete(self, *topics):
+        subprocess.run([DELETE_TOPICS, self.address, *topics], check=True, timeout=PATIENCE)
 
     def delete_before(self, topic, offset):
         """The records of partition 0 before this offset."""
@@ -629,11 +651,13 @@ class Job:
 
 
 class OnABroker(unittest.TestCase):
-    """What the tests of a class share: a folder, a broker, and a file of so many rows."""
+    """What the tests of a class share: a folder, a broker without topics, and a file of so many rows. The broker is
+    their own, or one that somebody lends in the folder MILLRACE_LENT_KAFKA_DIR."""
 
     version = "4.1.0"
     brokers = 1
     rows = 0
+    needs_own_broker = False  # the tests end it, or want another one than is lent
 
     @classmethod
     def setUpClass(cls):
@@ -643,8 +667,13 @@ class OnABroker(unittest.TestCase):
         if cls.rows:
             cls.data = cls.path / "rows.csv"
             write_csv(cls.data, cls.rows)
-        cls.broker = cls.make_broker(cls.path / "kafka").start()
-        cls.addClassCleanup(cls.broker.discard)
+        lent = os.environ.get("MILLRACE_LENT_KAFKA_DIR")
+        if lent and not cls.needs_own_broker:
+            cls.broker = Broker(lent, cls.version, cls.brokers).borrow()
+            cls.addClassCleanup(cls.broker.give_back)
+        else:
+            cls.broker = cls.make_broker(cls.path / "kafka").start()
+            cls.addClassCleanup(cls.broker.discard)
 
     @classmethod
     def make_broker(cls, folder):
