@@ -1,5 +1,7 @@
 #include "master/master_requests.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -87,14 +89,13 @@ StatusOr<JobProcesses> WaitFor(
     const std::function<StatusOr<bool>(const JobProcesses& now)>& has_come) {
   int64_t next_offset = job.state.next_offset();
   auto answered = steady_clock::now();
-  while (true) {
+  while (!stop) {
     MILLRACE_ASSIGN_OR_RETURN(const bool is_there, has_come(job));
     if (is_there) return job;
-    if (stop) {
-      return absl::CancelledError(absl::StrCat("stopped waiting; ", awaited.what, " goes on"));
-    }
     std::this_thread::sleep_for(awaited.between_reads);
-    MILLRACE_ASSIGN_OR_RETURN(job, ReadJobProcesses(config, stop));
+    StatusOr<JobProcesses> read = ReadJobProcesses(config, stop);
+    if (absl::IsCancelled(read.status())) break;
+    MILLRACE_ASSIGN_OR_RETURN(job, std::move(read));
     const auto now = steady_clock::now();
     if (job.state.next_offset() != next_offset) answered = now;
     next_offset = job.state.next_offset();
@@ -103,6 +104,8 @@ StatusOr<JobProcesses> WaitFor(
                                                " has answered for ", kMasterAnswers.count(), " s",
                                                awaited.otherwise));
   }
+  spdlog::info("stopped waiting; {} goes on", awaited.what);
+  return absl::CancelledError("stopped");
 }
 
 // Whether a master has folded what was sent when its plan was at this tick.
@@ -140,6 +143,13 @@ Status CheckRuns(const std::string& name, const JobProcesses& job, const std::st
       absl::StrCat(name, " does not run, so ", else_what, ": start MasterApp first"));
 }
 
+Status StillReshards(const std::string& name, const JobProcesses& job) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(name, " is still changing to ", job.state.next_shards(),
+                   " shards, so nothing has changed: try again when MasterApp status shows that "
+                   "this is done"));
+}
+
 // Whether there is something to be changed.
 StatusOr<bool> CheckResize(const JobConfig& config, const JobProcesses& job, uint32_t workers,
                            const std::atomic<bool>& stop) {
@@ -153,6 +163,7 @@ StatusOr<bool> CheckResize(const JobConfig& config, const JobProcesses& job, uin
                                                    ", as it was begun (MasterApp --max-workers)"));
   }
   if (workers == job.leases->size) return job.leases->is_resizing;
+  if (job.state.next_shards() != 0) return StillReshards(name, job);
   if (job.leases->is_over) {
     return absl::FailedPreconditionError(
         absl::StrCat("all rows of ", name, " are leased: it ends with the workers that it has"));
@@ -242,10 +253,7 @@ StatusOr<bool> CheckReshard(const JobConfig& config, const JobProcesses& job, ui
                      "changed"));
   }
   if (job.state.next_shards() != 0 && job.state.next_shards() != shards) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, " is still changing to ", job.state.next_shards(),
-                     " shards, so nothing has changed: try again when MasterApp status shows that "
-                     "this is done"));
+    return StillReshards(name, job);
   }
   if (job.state.next_shards() == shards) return true;
   if (ShardsOf(job) == shards) return false;

@@ -1,9 +1,11 @@
 """The number of a job's shards changes while it trains, on a real broker, while everything is killed."""
 
+import os
 import pathlib
 import random
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -66,8 +68,7 @@ class ReshardsOnABroker(OnABroker):
         self.assertEqual(self.shards(job)[0], list(range(shards)))
 
     def topics(self, job):
-        listed = self.broker.tool("kafka-topics", "--list")
-        return {name for name in listed.split() if name.startswith(job.name + ".")}
+        return {name for name in self.broker.topics() if name.startswith(job.name + ".")}
 
 
 class Resharding(ReshardsOnABroker):
@@ -123,6 +124,29 @@ class Resharding(ReshardsOnABroker):
         self.reshard(job, 1)
         self.assertEqual(job.wait("master"), 0, job.log("master"))
         self.assertEqual(job.summary()["rows_trained"], 6000)
+
+    def test_of_a_job_without_rows_waits_for_them_also_when_nobody_waits_for_it(self):
+        job = self.job(["--shards", "1", "--rate", "300", "--sharding", "dynamic"], rows=3000).start()
+        job.wait_for_rows(300)
+        producer = job.running()["producer-0"][1]
+        os.kill(producer, signal.SIGSTOP)
+        asking = subprocess.Popen(
+            [MASTER, "reshard", "--brokers", self.broker.address, "--job", job.name, "--shards", "2"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        self.addCleanup(asking.kill)
+        end = time.monotonic() + topology.PATIENCE
+        while job.status()["next_shards"] != 2:
+            self.assertLess(time.monotonic(), end, job.log("master"))
+            time.sleep(0.05)
+        self.assertIn("is still changing to 2 shards", self.refused(job, "resize", "--workers", "6"))
+        asking.send_signal(signal.SIGINT)
+        _, said = asking.communicate(timeout=topology.PATIENCE)
+        self.assertEqual(asking.returncode, 130, said)
+        self.assertIn("goes on", said)
+        os.kill(producer, signal.SIGCONT)
+        self.wait_for_layout(job, 1)
+        self.assertEqual(job.wait("master"), 0, job.log("master"))
+        self.assertEqual(job.summary()["rows_trained"], 3000)
 
     def test_goes_with_replicas_and_leaves_no_topic_behind(self):
         job = self.job(["--shards", "2", "--replicas", "1", "--replica-listen", "127.0.0.1:0",
