@@ -179,8 +179,8 @@ class TrainersOnABroker(ReshardsOnABroker):
     """Jobs of trainers of one's own, which MasterApp runs."""
 
     training = ["--optimizer", "momentum", "--learning-rate", "0.05"]
-    steps = 2000
-    PAUSE = 5  # ms after each step of a job that must last while it is resharded, on a fast machine, too
+    steps = 1000
+    PAUSE = 10  # ms after each step of a job that must last while it is resharded, on a fast machine, too
 
     def command(self, job, pause, handler):
         """The trainer of a job: {rank} is its number."""
@@ -218,9 +218,9 @@ class TrainersOnABroker(ReshardsOnABroker):
         calm = self.end_of(self.trainers("calm").start())
         job, draw = self.trainers("killed", pause=self.PAUSE).start(), random.Random(2)
         for number, shards in enumerate((3, 2), 1):
-            self.wait_for_steps(job, 200)
+            self.wait_for_steps(job, 100)
             self.reshard_while_all_are_killed(job, draw, number, shards)
-        self.wait_for_steps(job, 200)
+        self.wait_for_steps(job, 100)
         self.assertEqual(self.shards(job), ([0, 1], 2))
         self.assertEqual(self.end_of(job), calm)
 
@@ -229,12 +229,12 @@ class ReshardingTrainers(TrainersOnABroker):
     def test_changes_no_byte_and_no_process(self):
         calm = self.end_of(self.trainers("left-alone").start())
         job = self.trainers("goes-over", "--answers", "direct", pause=self.PAUSE).start()
-        self.wait_for_steps(job, 200)
+        self.wait_for_steps(job, 100)
         before = job.running()
         for number, shards in enumerate((3, 2), 1):
             self.reshard(job, shards)
             self.assertEqual(self.shards(job), (list(range(shards)), number))
-            self.wait_for_steps(job, 200)
+            self.wait_for_steps(job, 100)
         self.assertEqual(job.running(), before)
         self.assertEqual(self.end_of(job), calm)
 
@@ -245,9 +245,9 @@ class ReshardingTrainers(TrainersOnABroker):
         own = {"handler": "mine.clipped"}
         calm = self.end_of(self.trainers("own-left-alone", "--server-program", OWN_SERVER, **own).start())
         job = self.trainers("own-goes-over", "--server-program", OWN_SERVER, pause=self.PAUSE, **own).start()
-        self.wait_for_steps(job, 200)
+        self.wait_for_steps(job, 100)
         self.reshard(job, 3)
-        self.wait_for_steps(job, 200)
+        self.wait_for_steps(job, 100)
         self.assertEqual(self.end_of(job), calm)
 
 

@@ -15,7 +15,7 @@ import topology  # noqa: E402
 DIGITS_TRAINER = topology.BUILD / "examples" / "digits-trainer" / "digits_trainer"
 OWN_SERVER = topology.BUILD / "examples" / "own-server" / "own_server"
 SERVERS = {"server": [0], "server1": [1]}
-STEPS = 1500
+STEPS = 1000
 
 
 class OnABroker(topology.OnABroker):
@@ -67,8 +67,8 @@ class OnABroker(topology.OnABroker):
         """Kills each process once, and starts it again."""
         step = 0
         for name in "trainer1", "server1", "trainer0", "server":
-            self.wait_for_step(job, "trainer0", step + 200)
-            self.wait_for_step(job, "trainer1", step + 200)
+            self.wait_for_step(job, "trainer0", step + 100)
+            self.wait_for_step(job, "trainer1", step + 100)
             step = max(self.last_step(job, trainer) for trainer in ("trainer0", "trainer1"))
             self.assertLess(step, STEPS - 100, "too late to be of any use")
             job.kill(name)
