@@ -184,7 +184,7 @@ StatusOr<size_t> TrainerConnection::PollOnce() {
       [this](int32_t partition, std::string_view key, std::string_view value) {
         return TakeRecord(partition, key, value);
       });
-  MILLRACE_RETURN_IF_ERROR(task_->Advance(out_));
+  MILLRACE_RETURN_IF_ERROR(task_->Advance(to_sender_));
   const auto now = std::chrono::steady_clock::now();
   if (task_->clock() != clock_) {
     clock_ = task_->clock();

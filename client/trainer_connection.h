@@ -114,7 +114,9 @@ class TrainerConnection {
   std::set<int32_t> behind_;  // partitions of weights, deleted before they were read
   std::string unusable_;      // why the last record of weights was
   Time next_registry_read_{};
-  std::vector<OutgoingRecord> out_;
+  std::vector<OutgoingRecord> out_;  // but steps, which are sent as they are made
+  const RecordSink to_sender_{
+      [this](OutgoingRecord record) { return layout_->sender->SendOne(std::move(record)); }};
 };
 
 }  // namespace millrace

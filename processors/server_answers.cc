@@ -1,6 +1,8 @@
 // What a shard answers its workers, made of its state.
 #include <algorithm>
 #include <deque>
+#include <memory>
+#include <vector>
 
 #include "base/check.h"
 #include "base/distinct_ids.h"
@@ -23,7 +25,8 @@ void SetSender(const ServerOptions& options, Message& message) {
 
 }  // namespace
 
-StatusOr<std::string> ServerProcessor::Answer(WorkerId worker, const AnswerOptions& options) const {
+StatusOr<MessageBytes> ServerProcessor::Answer(WorkerId worker,
+                                               const AnswerOptions& options) const {
   const std::deque<std::vector<EmbeddingId>>& wanted = members_.at(worker).wanted;
   const size_t requests = std::min(options.requests, wanted.size());
   if (requests == 0) return MakeAnswer(worker, false, {}, options);
@@ -36,7 +39,7 @@ StatusOr<std::string> ServerProcessor::Answer(WorkerId worker, const AnswerOptio
   return MakeAnswer(worker, false, ids, options);
 }
 
-StatusOr<std::string> ServerProcessor::PreviousAnswer(
+StatusOr<MessageBytes> ServerProcessor::PreviousAnswer(
     const ServerOutput::PreviousReceiver& receiver) const {
   MILLRACE_CHECK(options_.keeps_previous_round());
   MILLRACE_CHECK(clocks_.clock(receiver.worker) > 0 && !clocks_.left(receiver.worker));
@@ -81,8 +84,8 @@ void ServerProcessor::FillAnswer(WorkerId worker, bool previous_round, AnyAnswer
   }
 }
 
-StatusOr<std::string> ServerProcessor::SharedAnswer(uint64_t version,
-                                                    std::span<const WorkerId> workers) const {
+StatusOr<MessageBytes> ServerProcessor::SharedAnswer(uint64_t version,
+                                                     std::span<const WorkerId> workers) const {
   MILLRACE_CHECK(!lost_);
   SharedWeights message;
   SetSender(options_, message);
@@ -103,18 +106,25 @@ StatusOr<std::string> ServerProcessor::SharedAnswer(uint64_t version,
     answer.set_worker(worker);
     FillAnswer(worker, false, answer);
   }
-  std::vector<float> scratch;
-  return SerializeWeights(message, AsRead(shard().weights(), scratch), options_.range);
+  return WithValues(message, shard().weights());
 }
 
-std::span<const float> ServerProcessor::AsRead(std::span<const float> values,
-                                               std::vector<float>& scratch) const {
-  return model_.parameters() == nullptr ? values : model_.parameters()->AsRead(values, scratch);
+template <typename AnyWeights>
+StatusOr<MessageBytes> ServerProcessor::WithValues(const AnyWeights& message,
+                                                   std::span<const float> values) const {
+  const ShardParameters* const parameters = model_.parameters();
+  if (parameters == nullptr) return SerializeWeights(message, values, options_.range);
+  const auto changed = std::make_shared<std::vector<float>>();
+  MILLRACE_ASSIGN_OR_RETURN(
+      MessageBytes bytes,
+      SerializeWeights(message, parameters->AsRead(values, *changed), options_.range));
+  bytes.Keep(changed);
+  return bytes;
 }
 
-StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool previous_round,
-                                                  std::span<const EmbeddingId> wanted,
-                                                  const AnswerOptions& options) const {
+StatusOr<MessageBytes> ServerProcessor::MakeAnswer(WorkerId worker, bool previous_round,
+                                                   std::span<const EmbeddingId> wanted,
+                                                   const AnswerOptions& options) const {
   Weights message;
   SetSender(options_, message);
   message.set_answers_to(options.answers_to);
@@ -137,10 +147,7 @@ StatusOr<std::string> ServerProcessor::MakeAnswer(WorkerId worker, bool previous
   if (options_.shard == 0) {
     ToProto(previous_round ? previous_.moments() : moments_, *message.mutable_moments());
   }
-  std::vector<float> scratch;
-  const std::span<const float> values =
-      previous_round ? shard().previous_round() : shard().weights();
-  return SerializeWeights(message, AsRead(values, scratch), options_.range);
+  return WithValues(message, previous_round ? shard().previous_round() : shard().weights());
 }
 
 Status ServerProcessor::ReadEmbeddings(std::span<const EmbeddingId> ids, bool previous_round,

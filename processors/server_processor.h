@@ -30,6 +30,7 @@
 #include "stores/ordered_byte_map.h"
 #include "stores/parameter_shard.h"
 #include "topics/gradient_codec.h"
+#include "topics/message_bytes.h"
 
 namespace millrace {
 
@@ -158,18 +159,19 @@ class ServerProcessor {
   // The cut at which the job goes over to another number of shards.
   const ShardSeal& seal() const { return seal_; }
 
-  // The encoded Weights message for a worker, as of now. Errors: the store's, and ResourceExhausted
-  // when it is larger than a message can be.
-  StatusOr<std::string> Answer(WorkerId worker, const AnswerOptions& options = {}) const;
+  // The encoded Weights message for a worker, as of now, with a view of the shard's values: it is
+  // to be used before the state changes. Errors: the store's, and ResourceExhausted when it is
+  // larger than a message can be.
+  StatusOr<MessageBytes> Answer(WorkerId worker, const AnswerOptions& options = {}) const;
   // The encoded SharedWeights message, as of now: the values, and the answers to these workers that
   // have nothing else to say. `version` is different for different values. REQUIRES: ascending,
   // distinct workers; not state_lost(). ResourceExhausted as above.
-  StatusOr<std::string> SharedAnswer(uint64_t version, std::span<const WorkerId> workers) const;
+  StatusOr<MessageBytes> SharedAnswer(uint64_t version, std::span<const WorkerId> workers) const;
   // Whether the answer to the worker needs a record of its own beside the shared one: it has
   // embedding rows.
   bool NeedsOwnAnswer(WorkerId worker) const;
   // The answer at the previous clock. REQUIRES: the last Process has listed the worker for it.
-  StatusOr<std::string> PreviousAnswer(const ServerOutput::PreviousReceiver& receiver) const;
+  StatusOr<MessageBytes> PreviousAnswer(const ServerOutput::PreviousReceiver& receiver) const;
 
   // The encoded message to the neighbor's shard, of the exchange that is under way. REQUIRES
   // sync().open(). ResourceExhausted when it is larger than a message can be.
@@ -337,17 +339,18 @@ class ServerProcessor {
   // Reports it when the shard has reached the cut.
   void CheckCut(ServerOutput& output);
 
-  StatusOr<std::string> MakeAnswer(WorkerId worker, bool previous_round,
-                                   std::span<const EmbeddingId> wanted,
-                                   const AnswerOptions& options) const;
+  StatusOr<MessageBytes> MakeAnswer(WorkerId worker, bool previous_round,
+                                    std::span<const EmbeddingId> wanted,
+                                    const AnswerOptions& options) const;
   // Weights.min_clock.
   Clock MinClockToTell() const;
   // The parameters that have values; with a clock, as they were at it. AnyWeights is Weights or
   // SharedWeights.
   template <typename AnyWeights>
   void FillParameters(std::optional<Clock> at, AnyWeights& message) const;
-  // The values that answers have of these (ShardParameters::AsRead).
-  std::span<const float> AsRead(std::span<const float> values, std::vector<float>& scratch) const;
+  // The bytes of an answer that has these values (ShardParameters::AsRead).
+  template <typename AnyWeights>
+  StatusOr<MessageBytes> WithValues(const AnyWeights& message, std::span<const float> values) const;
   // The worker's own part of its answer; AnyAnswer is Weights or SharedWeights::Answer.
   template <typename AnyAnswer>
   void FillAnswer(WorkerId worker, bool previous_round, AnyAnswer& answer) const;

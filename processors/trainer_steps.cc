@@ -10,26 +10,6 @@
 #include "topics/partitioning.h"
 
 namespace millrace {
-namespace {
-
-void CutParts(const std::map<uint32_t, std::vector<float>>& values,
-              const std::vector<KeyRange>& keys, KeyRange shard,
-              google::protobuf::RepeatedPtrField<ParameterPart>& parts) {
-  parts.Clear();
-  for (const auto& [number, all] : values) {
-    const KeyRange parameter = keys.at(number);
-    MILLRACE_CHECK(all.size() == parameter.size());
-    const KeyRange part = PartOf(parameter, shard);
-    if (part.size() == 0) continue;
-    ParameterPart& sent = *parts.Add();
-    sent.set_parameter(number);
-    const auto first = all.begin() + static_cast<ptrdiff_t>(part.begin - parameter.begin);
-    sent.mutable_value()->Add(first, first + static_cast<ptrdiff_t>(part.size()));
-  }
-}
-
-}  // namespace
-
 TrainerSteps::TrainerSteps(std::vector<KeyRange> keys, std::vector<NamedTable> tables,
                            std::vector<KeyRange> shards)
     : keys_(std::move(keys)),
@@ -58,8 +38,8 @@ void TrainerSteps::GoOver(std::vector<KeyRange> shards) {
 
 void TrainerSteps::Add(Clock clock, TrainerStep step) {
   if (clock < forgotten_) return;
-  const auto [place, is_new] = steps_.try_emplace(clock);
-  if (is_new) place->second = std::move(step);
+  if (steps_.contains(clock)) return;
+  steps_.emplace(clock, std::make_shared<const TrainerStep>(std::move(step)));
 }
 
 void TrainerSteps::TakeValues(Clock clock, std::vector<float>& values,
@@ -144,10 +124,17 @@ void TrainerSteps::TakeRows(std::span<const float> values) {
   missing_.clear();
 }
 
-void TrainerSteps::Cut(const TrainerStep& step, ShardId shard, Gradient::Update& update) const {
-  CutParts(step.put, keys_, shards_[shard], *update.mutable_put());
-  CutParts(step.part, keys_, shards_[shard], *update.mutable_part());
-  CutRows(step, shard, update);
+std::vector<PartView> TrainerSteps::Cut(const std::map<uint32_t, std::vector<float>>& values,
+                                        ShardId shard) const {
+  std::vector<PartView> parts;
+  for (const auto& [number, all] : values) {
+    const KeyRange parameter = keys_.at(number);
+    MILLRACE_CHECK(all.size() == parameter.size());
+    const KeyRange part = PartOf(parameter, shards_[shard]);
+    if (part.size() == 0) continue;
+    parts.push_back({number, std::span(all).subspan(part.begin - parameter.begin, part.size())});
+  }
+  return parts;
 }
 
 void TrainerSteps::CutRows(const TrainerStep& step, ShardId shard, Gradient::Update& update) const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "base/types.h"
 #include "processors/batch_source.h"
 #include "processors/step_rows.h"
+#include "topics/gradient_codec.h"
 #include "topics/table_rows.h"
 
 namespace millrace {
@@ -86,9 +88,13 @@ class TrainerSteps final : public BatchSource {
   // part of it says so.
   void TakeValues(Clock clock, std::vector<float>& values,
                   const std::vector<std::span<const uint32_t>>& put);
-  const TrainerStep& Of(Clock clock) const { return steps_.at(clock); }
-  // The shard's part of the step: `put`, `part`, `table`, `embeddings` and `wanted` of the update.
-  void Cut(const TrainerStep& step, ShardId shard, Gradient::Update& update) const;
+  // The step of this clock. REQUIRES: there is one.
+  std::shared_ptr<const TrainerStep> Of(Clock clock) const { return steps_.at(clock); }
+  // What the shard has of a step's values by parameter: views of them.
+  std::vector<PartView> Cut(const std::map<uint32_t, std::vector<float>>& values,
+                            ShardId shard) const;
+  // The shard's rows of the step: `table`, `embeddings` and `wanted` of the update.
+  void CutRows(const TrainerStep& step, ShardId shard, Gradient::Update& update) const;
 
   void Add(RowNumber number, int64_t timestamp_ms, Row* row) override;
   void End(RowNumber row_count) override;
@@ -102,7 +108,6 @@ class TrainerSteps final : public BatchSource {
  private:
   // Of each parameter: shards that have a part of it.
   std::vector<size_t> CountOwners() const;
-  void CutRows(const TrainerStep& step, ShardId shard, Gradient::Update& update) const;
   // Keeps their memory.
   void ForgetRows() {
     row_ids_.clear();
@@ -114,7 +119,7 @@ class TrainerSteps final : public BatchSource {
   size_t row_width_;
   std::vector<KeyRange> shards_;
   std::vector<size_t> owners_;  // CountOwners()
-  std::map<Clock, TrainerStep> steps_;
+  std::map<Clock, std::shared_ptr<const TrainerStep>> steps_;
   Clock forgotten_ = 0;  // steps of earlier clocks are needed no more
   bool leaves_ = false;
   std::optional<Clock> values_at_;

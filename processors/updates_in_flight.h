@@ -6,19 +6,19 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/types.h"
 #include "processors/batch_source.h"
+#include "topics/message_bytes.h"
 
 namespace millrace {
 
 // A message to a shard.
 struct WorkerMessage {
   ShardId shard = 0;
-  std::shared_ptr<const std::string> body;  // an encoded Gradient; kept for a repetition
-  uint64_t number = 0;                      // Gradient.number of it
+  std::shared_ptr<const MessageBytes> body;  // an encoded Gradient; kept for a repetition
+  uint64_t number = 0;                       // Gradient.number of it
 };
 
 // Of consecutive clocks, oldest first; each is computed as if those before it had been taken. A

@@ -1,12 +1,14 @@
 // What a worker does with the steps of a trainer of one's own, in place of batches of rows.
 
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "processors/trainer_steps.h"
 #include "processors/update_figures.h"
 #include "processors/worker_training_processor.h"
-#include "topics/message_codec.h"
+#include "topics/gradient_codec.h"
+#include "topics/message_bytes.h"
 #include "topics/partitioning.h"
 
 namespace millrace {
@@ -46,7 +48,8 @@ void WorkerTrainingProcessor::OfferRows(WorkerOutput& output) {
 }
 
 void WorkerTrainingProcessor::SendStep(WorkerOutput& output) {
-  const TrainerStep& step = steps_->Of(next_.clock);
+  const std::shared_ptr<const TrainerStep> shared = steps_->Of(next_.clock);
+  const TrainerStep& step = *shared;
   Gradient message = NewMessage();
   message.set_clock(next_.clock);
   Gradient::Update& update = *message.mutable_update();
@@ -58,10 +61,15 @@ void WorkerTrainingProcessor::SendStep(WorkerOutput& output) {
   update.set_rows_end(batch_.rows_end);
   SendParts(
       message.number(),
-      [&](ShardId shard) {
+      [&](ShardId shard) -> StatusOr<MessageBytes> {
         update.set_new_rows(shard == 0 ? step.rows : 0);
-        steps_->Cut(step, shard, update);
-        return SerializeMessage(message, options_.most_message_bytes);
+        steps_->CutRows(step, shard, update);
+        MILLRACE_ASSIGN_OR_RETURN(
+            MessageBytes bytes,
+            SerializeStep(message, steps_->Cut(step.put, shard), steps_->Cut(step.part, shard),
+                          options_.most_message_bytes));
+        bytes.Keep(shared);
+        return bytes;
       },
       output);
 }

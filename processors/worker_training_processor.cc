@@ -57,7 +57,7 @@ void WorkerTrainingProcessor::Send(ShardId shard, const Gradient& message, Worke
     return;
   }
   output.messages.push_back(
-      {shard, std::make_shared<const std::string>(*std::move(body)), message.number()});
+      {shard, std::make_shared<const MessageBytes>(*std::move(body)), message.number()});
 }
 
 void WorkerTrainingProcessor::Ask(ShardId shard, std::optional<Clock> clock,
@@ -392,16 +392,17 @@ void WorkerTrainingProcessor::SendUpdate(WorkerOutput& output) {
 }
 
 void WorkerTrainingProcessor::SendParts(
-    uint64_t number, const std::function<StatusOr<std::string>(ShardId shard)>& encode,
+    uint64_t number, const std::function<StatusOr<MessageBytes>(ShardId shard)>& encode,
     WorkerOutput& output) {
   UpdatesInFlight::Update sent{next_, AfterBatch(next_, batch_)};
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
-    StatusOr<std::string> body = encode(shard);
+    StatusOr<MessageBytes> body = encode(shard);
     if (!body.ok()) {
       failed_ = body.status();
       return;
     }
-    sent.messages.push_back({shard, std::make_shared<const std::string>(*std::move(body)), number});
+    sent.messages.push_back(
+        {shard, std::make_shared<const MessageBytes>(*std::move(body)), number});
   }
   output.messages.insert(output.messages.end(), sent.messages.begin(), sent.messages.end());
   in_flight_.Add(std::move(sent));

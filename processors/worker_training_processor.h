@@ -179,7 +179,8 @@ class WorkerTrainingProcessor {
   // The update of next_, with batch_.
   void SendUpdate(WorkerOutput& output);
   // The parts of an update of next_, as `encode` makes them; `number` is that of their messages.
-  void SendParts(uint64_t number, const std::function<StatusOr<std::string>(ShardId shard)>& encode,
+  void SendParts(uint64_t number,
+                 const std::function<StatusOr<MessageBytes>(ShardId shard)>& encode,
                  WorkerOutput& output);
   // The update without the shards' parts of it.
   Gradient NewUpdate(const BatchTrainer::Result& result);

@@ -113,9 +113,9 @@ void ReplicatedShard::KeepDeadLetters(uint64_t progress) {
 
 StatusOr<std::shared_ptr<const SharedWeights>> ReplicatedShard::WeightsFor(
     std::span<const WorkerId> workers, const Model& model, const WorkerOptions& options) const {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_->SharedAnswer(progress(), workers));
+  MILLRACE_ASSIGN_OR_RETURN(const MessageBytes body, processor_->SharedAnswer(progress(), workers));
   MILLRACE_ASSIGN_OR_RETURN(SharedWeights message,
-                            DecodeSharedWeights(body, WeightsShapeFrom(options, model)));
+                            DecodeSharedWeights(body.Joined(), WeightsShapeFrom(options, model)));
   return std::make_shared<const SharedWeights>(std::move(message));
 }
 

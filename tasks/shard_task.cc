@@ -264,7 +264,7 @@ Status ShardTask::AppendAnswersTo(std::vector<WorkerId> workers, const RecordSin
 // instances of the shard, and what is split must not be joined across them.
 Status ShardTask::AppendShared(std::span<const WorkerId> workers, const RecordSink& out) {
   shared_changes_ = processor_.changes();
-  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.SharedAnswer(Version(), workers));
+  MILLRACE_ASSIGN_OR_RETURN(const MessageBytes body, processor_.SharedAnswer(Version(), workers));
   uint64_t message_id = Fnv1a64(EncodeBigEndian64(Version()));
   for (const WorkerId worker : workers) {
     message_id = Fnv1a64(EncodeBigEndian32(worker), message_id);
@@ -283,7 +283,7 @@ uint64_t ShardTask::MessageId(uint64_t kind) const {
 Status ShardTask::AppendAnswer(WorkerId worker, std::optional<uint64_t> shared, uint64_t answers_to,
                                const RecordSink& out) {
   const size_t requests = RequestsToServe(worker, answers_to != 0);
-  MILLRACE_ASSIGN_OR_RETURN(const std::string body,
+  MILLRACE_ASSIGN_OR_RETURN(const MessageBytes body,
                             processor_.Answer(worker, {shared, answers_to, requests}));
   if (processor_.Released(worker)) served_[worker] = processor_.clocks().clock(worker);
   const uint64_t kind = 4 * requests + (shared ? 1 : answers_to != 0 ? 2 : 0);
@@ -300,7 +300,7 @@ size_t ShardTask::RequestsToServe(WorkerId worker, bool is_reply) const {
 
 Status ShardTask::AppendPreviousAnswer(const ServerOutput::PreviousReceiver& receiver,
                                        const RecordSink& out) const {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string body, processor_.PreviousAnswer(receiver));
+  MILLRACE_ASSIGN_OR_RETURN(const MessageBytes body, processor_.PreviousAnswer(receiver));
   return Append({PartitionOf(receiver.worker), {receiver.worker}, true}, MessageId(3), body, out);
 }
 
@@ -328,15 +328,14 @@ Status ShardTask::AppendToGroup(const GroupPeer& group, uint64_t message_id,
   return absl::OkStatus();
 }
 
-Status ShardTask::Append(const Address& to, uint64_t message_id, const std::string& body,
+Status ShardTask::Append(const Address& to, uint64_t message_id, const MessageBytes& body,
                          const RecordSink& out) const {
   uint32_t chunk = 0;
-  for (std::string& frame : MakeFrames(body, message_id, options_.max_frame_bytes)) {
-    MILLRACE_RETURN_IF_ERROR(out({Topic::kWeights, to.partition,
-                                  EncodeBigEndian32(options_.shard) + EncodeBigEndian32(chunk++),
-                                  std::move(frame), to.answers, to.is_reply}));
-  }
-  return absl::OkStatus();
+  return GiveFrames(body.Pieces(), message_id, options_.max_frame_bytes, [&](std::string frame) {
+    return out({Topic::kWeights, to.partition,
+                EncodeBigEndian32(options_.shard) + EncodeBigEndian32(chunk++), std::move(frame),
+                to.answers, to.is_reply});
+  });
 }
 
 Unsaved ShardTask::unsaved() const {

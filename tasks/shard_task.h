@@ -16,6 +16,7 @@
 #include "stores/ordered_byte_map.h"
 #include "tasks/checkpoint.h"
 #include "tasks/checkpoint_schedule.h"
+#include "topics/message_bytes.h"
 #include "topics/outgoing_record.h"
 
 namespace millrace {
@@ -154,7 +155,7 @@ class ShardTask {
     std::vector<WorkerId> answers{};
     bool is_reply = false;
   };
-  Status Append(const Address& to, uint64_t message_id, const std::string& body,
+  Status Append(const Address& to, uint64_t message_id, const MessageBytes& body,
                 const RecordSink& out) const;
 
   ServerOptions options_;

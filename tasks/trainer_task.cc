@@ -43,7 +43,7 @@ void TrainerTask::GoOver(const WorkerOptions& options, uint64_t attempt) {
 
 void TrainerTask::Start(std::vector<OutgoingRecord>& out) {
   training_->Start(output_);
-  Send(out);
+  MILLRACE_CHECK(Send(out).ok());
 }
 
 Status TrainerTask::ProcessWeights(std::string_view key, std::string_view value) {
@@ -51,20 +51,20 @@ Status TrainerTask::ProcessWeights(std::string_view key, std::string_view value)
   return body ? training_->ProcessWeights(*body) : absl::OkStatus();
 }
 
-Status TrainerTask::Advance(std::vector<OutgoingRecord>& out) {
+Status TrainerTask::Advance(const RecordSink& out) {
   MILLRACE_RETURN_IF_ERROR(training_->TryTrain(output_));
-  Send(out);
-  return absl::OkStatus();
+  return Send(out);
 }
 
 void TrainerTask::Repeat(std::vector<OutgoingRecord>& out) {
   training_->Repeat(output_);
-  Send(out);
+  MILLRACE_CHECK(Send(out).ok());
 }
 
-void TrainerTask::Send(std::vector<OutgoingRecord>& out) {
-  AppendFrames(output_.messages, options_, next_message_id_, out);
+Status TrainerTask::Send(const RecordSink& out) {
+  Status sent = SendFrames(output_.messages, options_, next_message_id_, out);
   output_.Clear();
+  return sent;
 }
 
 }  // namespace millrace

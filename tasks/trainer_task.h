@@ -45,7 +45,9 @@ class TrainerTask {
   void ProcessShared(const std::shared_ptr<const SharedWeights>& shared) {
     training_->ProcessShared(shared);
   }
-  Status Advance(std::vector<OutgoingRecord>& out);
+  // Makes the steps that are due. Errors: ResourceExhausted when one is larger than a message can
+  // be, and those of `out`; what that has not taken is sent by Repeat.
+  Status Advance(const RecordSink& out);
   // Repeats unanswered messages; see WorkerTrainingProcessor::Repeat.
   void Repeat(std::vector<OutgoingRecord>& out);
 
@@ -57,7 +59,7 @@ class TrainerTask {
 
  private:
   void Begin(const WorkerOptions& options, uint64_t attempt);
-  void Send(std::vector<OutgoingRecord>& out);
+  Status Send(const RecordSink& out);
 
   const Model& model_;
   WorkerOptions options_;

@@ -8,15 +8,16 @@
 
 namespace millrace {
 
-void AppendFrames(const std::vector<WorkerMessage>& messages, const WorkerOptions& options,
-                  uint64_t& next_message_id, std::vector<OutgoingRecord>& out) {
+Status SendFrames(const std::vector<WorkerMessage>& messages, const WorkerOptions& options,
+                  uint64_t& next_message_id, const RecordSink& out) {
   for (const WorkerMessage& message : messages) {
-    for (std::string& frame :
-         MakeFrames(*message.body, next_message_id++, options.max_frame_bytes)) {
-      out.push_back({Topic::kGradients, options.PartitionOf(message.shard),
-                     EncodeBigEndian32(options.worker), std::move(frame)});
-    }
+    MILLRACE_RETURN_IF_ERROR(GiveFrames(
+        message.body->Pieces(), next_message_id++, options.max_frame_bytes, [&](std::string frame) {
+          return out({Topic::kGradients, options.PartitionOf(message.shard),
+                      EncodeBigEndian32(options.worker), std::move(frame)});
+        }));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace millrace

@@ -238,7 +238,7 @@ void WorkerTask::Repeat(std::vector<OutgoingRecord>& out) {
 }
 
 void WorkerTask::Send(WorkerOutput& output, std::vector<OutgoingRecord>& out) {
-  AppendFrames(output.messages, options_, next_message_id_, out);
+  MILLRACE_CHECK(SendFrames(output.messages, options_, next_message_id_, out).ok());
   std::move(output.evaluations.begin(), output.evaluations.end(), std::back_inserter(evaluations_));
   output.Clear();
 }

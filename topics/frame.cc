@@ -43,25 +43,36 @@ class PartsReader {
 
 std::vector<std::string> FramesOf(std::span<const std::string_view> parts, uint64_t message_id,
                                   size_t max_frame_bytes) {
+  std::vector<std::string> frames;
+  const Status taken = GiveFrames(parts, message_id, max_frame_bytes, [&](std::string frame) {
+    frames.push_back(std::move(frame));
+    return absl::OkStatus();
+  });
+  MILLRACE_CHECK(taken.ok());
+  return frames;
+}
+
+}  // namespace
+
+Status GiveFrames(std::span<const std::string_view> parts, uint64_t message_id,
+                  size_t max_frame_bytes, const TakeFrame& take) {
   MILLRACE_CHECK(max_frame_bytes > kChunkHeaderBytes);
   size_t size = 0;
   for (const std::string_view part : parts) size += part.size();
   PartsReader reader(parts);
-  std::vector<std::string> frames;
   if (size + kHeaderBytes <= max_frame_bytes) {
-    std::string& frame = frames.emplace_back();
+    std::string frame;
     frame.reserve(kHeaderBytes + size);
     frame.append(WholeFrameHeader());
     reader.AppendNext(size, frame);
-    return frames;
+    return take(std::move(frame));
   }
   const size_t chunk_bytes = max_frame_bytes - kChunkHeaderBytes;
   const size_t count = (size + chunk_bytes - 1) / chunk_bytes;
   MILLRACE_CHECK(count <= std::numeric_limits<uint32_t>::max());
-  frames.reserve(count);
   for (size_t index = 0; index < count; ++index) {
     const size_t bytes = std::min(chunk_bytes, size - index * chunk_bytes);
-    std::string& frame = frames.emplace_back();
+    std::string frame;
     frame.reserve(kChunkHeaderBytes + bytes);
     frame.push_back(static_cast<char>(kFormatVersion));
     frame.push_back(kChunk);
@@ -69,11 +80,10 @@ std::vector<std::string> FramesOf(std::span<const std::string_view> parts, uint6
     frame.append(EncodeBigEndian32(static_cast<uint32_t>(index)));
     frame.append(EncodeBigEndian32(static_cast<uint32_t>(count)));
     reader.AppendNext(bytes, frame);
+    MILLRACE_RETURN_IF_ERROR(take(std::move(frame)));
   }
-  return frames;
+  return absl::OkStatus();
 }
-
-}  // namespace
 
 std::string WholeFrameHeader() { return {static_cast<char>(kFormatVersion), kWhole}; }
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,6 +41,11 @@ std::vector<std::string> MakeFrames(std::string_view message, uint64_t message_i
 // The same for a message in several parts, which saves concatenating them.
 std::vector<std::string> MakeFrames(std::span<const std::string> parts, uint64_t message_id,
                                     size_t max_frame_bytes = kMaxFrameBytes);
+// The same, but each is taken as soon as it is made: the first one may travel while the others are
+// copied. The first error of `take` ends it.
+using TakeFrame = std::function<Status(std::string frame)>;
+Status GiveFrames(std::span<const std::string_view> parts, uint64_t message_id,
+                  size_t max_frame_bytes, const TakeFrame& take);
 // InvalidArgument: another format version, too short, or chunk numbers that make no sense.
 StatusOr<Frame> ParseFrame(std::string_view value);
 

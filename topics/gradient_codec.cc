@@ -201,6 +201,40 @@ Status CheckHead(const Gradient& message, const GradientShape& shape) {
   return CheckAtMost("clock", message.clock(), kMostClock);
 }
 
+// The message, of whose update `rest` bytes are to be appended.
+StatusOr<std::string> SerializeHead(const Gradient& message, size_t rest, size_t most_bytes) {
+  Gradient head;  // all but the update, whose size has the rest in it
+  head.set_epoch(message.epoch());
+  head.set_worker(message.worker());
+  head.set_clock(message.clock());
+  head.set_job(message.job());
+  head.set_number(message.number());
+  head.set_joined(message.joined());
+  const size_t update = message.update().ByteSizeLong();
+  if (update + rest > most_bytes) return TooLarge(message, update + rest, most_bytes);
+  std::string bytes;
+  if (!head.AppendToString(&bytes)) return absl::InternalError("an update cannot be serialised");
+  AppendFieldHead(Gradient::kUpdateFieldNumber, update + rest, bytes);
+  if (!message.update().AppendToString(&bytes)) {
+    return absl::InternalError("an update cannot be serialised");
+  }
+  return bytes;
+}
+
+// ParameterParts, as fields of an update.
+void AppendParts(int field, std::span<const PartView> parts, MessageBytes& bytes) {
+  for (const PartView& part : parts) {
+    ParameterPart number;
+    number.set_parameter(part.parameter);
+    std::string inner = number.SerializeAsString();
+    AppendFieldHead(ParameterPart::kValueFieldNumber, part.values.size_bytes(), inner);
+    std::string head;
+    AppendFieldHead(field, inner.size() + part.values.size_bytes(), head);
+    bytes.Append(head + inner);
+    bytes.AppendView(part.values);
+  }
+}
+
 }  // namespace
 
 Status CheckProgress(const RowProgress& rows) {
@@ -352,24 +386,22 @@ Status GradientDecoder::Load(const ShardState& state) {
 StatusOr<std::string> SerializeUpdate(const Gradient& message, std::span<const float> values,
                                       KeyRange range, size_t most_bytes) {
   MILLRACE_CHECK(message.has_update() && !message.update().has_slice());
-  Gradient head;  // all but the update, whose size has the slice in it
-  head.set_epoch(message.epoch());
-  head.set_worker(message.worker());
-  head.set_clock(message.clock());
-  head.set_job(message.job());
-  head.set_number(message.number());
-  head.set_joined(message.joined());
-  const size_t update = message.update().ByteSizeLong();
   const size_t slice = DenseSliceFieldBytes(Gradient::Update::kSliceFieldNumber, range);
-  std::string bytes;
-  if (update + slice > most_bytes) return TooLarge(message, update + slice, most_bytes);
-  bytes.reserve(head.ByteSizeLong() + update + slice + 32);
-  if (!head.AppendToString(&bytes)) return absl::InternalError("an update cannot be serialised");
-  AppendFieldHead(Gradient::kUpdateFieldNumber, update + slice, bytes);
-  if (!message.update().AppendToString(&bytes)) {
-    return absl::InternalError("an update cannot be serialised");
-  }
+  MILLRACE_ASSIGN_OR_RETURN(std::string bytes, SerializeHead(message, slice, most_bytes));
+  bytes.reserve(bytes.size() + slice);
   AppendDenseSlice(Gradient::Update::kSliceFieldNumber, values, range, bytes);
+  return bytes;
+}
+
+StatusOr<MessageBytes> SerializeStep(const Gradient& message, std::span<const PartView> put,
+                                     std::span<const PartView> part, size_t most_bytes) {
+  MILLRACE_CHECK(message.has_update());
+  MILLRACE_CHECK(message.update().put().empty() && message.update().part().empty());
+  MessageBytes values;
+  AppendParts(Gradient::Update::kPutFieldNumber, put, values);
+  AppendParts(Gradient::Update::kPartFieldNumber, part, values);
+  MILLRACE_ASSIGN_OR_RETURN(MessageBytes bytes, SerializeHead(message, values.size(), most_bytes));
+  bytes.AppendAll(std::move(values));
   return bytes;
 }
 

@@ -14,6 +14,7 @@
 #include "messages/records.pb.h"
 #include "messages/training.pb.h"
 #include "topics/frame.h"
+#include "topics/message_bytes.h"
 #include "topics/packed_floats.h"
 #include "topics/table_rows.h"
 
@@ -91,5 +92,15 @@ class GradientDecoder {
 // none. ResourceExhausted when the message would be too large.
 StatusOr<std::string> SerializeUpdate(const Gradient& message, std::span<const float> values,
                                       KeyRange range, size_t most_bytes);
+
+// A shard's values of a parameter (ParameterPart), which stand elsewhere.
+struct PartView {
+  uint32_t parameter = 0;
+  std::span<const float> values;
+};
+// The same of named parameters: what the update puts, and its parts, of which `message` has none.
+// The bytes have views of the values.
+StatusOr<MessageBytes> SerializeStep(const Gradient& message, std::span<const PartView> put,
+                                     std::span<const PartView> part, size_t most_bytes);
 
 }  // namespace millrace

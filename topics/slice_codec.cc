@@ -48,13 +48,17 @@ std::span<const uint32_t> TouchedBlocks(GradientSum& gradient, KeyRange range) {
   return {begin, end};
 }
 
-// A slice of a dense range, up to its values.
-std::string DenseSliceHead(KeyRange range) {
+// A field that is a slice of a dense range, up to its values.
+std::string DenseSliceFieldHead(int field, KeyRange range) {
+  const size_t value_bytes = range.size() * sizeof(float);
   Slice begin_and_end;
   begin_and_end.set_begin(range.begin);
   begin_and_end.set_end(range.end);
-  std::string head = begin_and_end.SerializeAsString();
-  AppendFieldHead(Slice::kDenseFieldNumber, range.size() * sizeof(float), head);
+  std::string slice = begin_and_end.SerializeAsString();
+  AppendFieldHead(Slice::kDenseFieldNumber, value_bytes, slice);
+  std::string head;
+  AppendFieldHead(field, slice.size() + value_bytes, head);
+  head.append(slice);
   return head;
 }
 
@@ -128,10 +132,7 @@ void AppendFieldHead(int field, size_t size, std::string& bytes) {
 }
 
 size_t DenseSliceFieldBytes(int field, KeyRange range) {
-  const size_t size = DenseSliceHead(range).size() + range.size() * sizeof(float);
-  std::string head;
-  AppendFieldHead(field, size, head);
-  return head.size() + size;
+  return DenseSliceFieldHead(field, range).size() + range.size() * sizeof(float);
 }
 
 void AppendDenseSlice(int field, std::span<const float> values, KeyRange range,
@@ -139,10 +140,15 @@ void AppendDenseSlice(int field, std::span<const float> values, KeyRange range,
   MILLRACE_CHECK(values.size() == range.size());
   // On the wire, a packed float is four bytes, the lowest first.
   static_assert(std::endian::native == std::endian::little);
-  const std::string head = DenseSliceHead(range);
-  AppendFieldHead(field, head.size() + values.size_bytes(), bytes);
-  bytes.append(head);
+  bytes.append(DenseSliceFieldHead(field, range));
   bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+}
+
+void AppendDenseSlice(int field, std::span<const float> values, KeyRange range,
+                      MessageBytes& bytes) {
+  MILLRACE_CHECK(values.size() == range.size());
+  bytes.Append(DenseSliceFieldHead(field, range));
+  bytes.AppendView(values);
 }
 
 // Touched blocks bound the number of sparse entries.

@@ -10,6 +10,7 @@
 #include "base/types.h"
 #include "messages/records.pb.h"
 #include "models/gradient_sum.h"
+#include "topics/message_bytes.h"
 
 namespace millrace {
 
@@ -39,6 +40,9 @@ void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slic
 // Appends a dense slice as a message's field of this number. (Its values are copied once, and not
 // into a message first, since they are most of the bytes that servers and workers send.)
 void AppendDenseSlice(int field, std::span<const float> values, KeyRange range, std::string& bytes);
+// The same, with a view of the values.
+void AppendDenseSlice(int field, std::span<const float> values, KeyRange range,
+                      MessageBytes& bytes);
 // The number of bytes that AppendDenseSlice appends.
 size_t DenseSliceFieldBytes(int field, KeyRange range);
 // Appends the tag and length of a field of `size` bytes.

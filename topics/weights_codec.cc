@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "topics/figures_codec.h"
@@ -146,15 +148,13 @@ Weights ToWeights(const SharedWeights& shared, const SharedWeights::Answer& answ
 }
 
 template <typename Message>
-StatusOr<std::string> Serialize(const Message& message, std::span<const float> values,
-                                KeyRange range) {
+StatusOr<MessageBytes> Serialize(const Message& message, std::span<const float> values,
+                                 KeyRange range) {
   MILLRACE_CHECK(!message.has_slice());
   const size_t size =
       message.ByteSizeLong() + DenseSliceFieldBytes(Message::kSliceFieldNumber, range);
   if (size > kMostMessageBytes) return TooLarge(message, size, kMostMessageBytes);
-  std::string bytes;
-  bytes.reserve(size);
-  if (!message.AppendToString(&bytes)) return absl::InternalError("weights cannot be serialised");
+  MILLRACE_ASSIGN_OR_RETURN(MessageBytes bytes, SerializeMessage(message));
   AppendDenseSlice(Message::kSliceFieldNumber, values, range, bytes);
   return bytes;
 }
@@ -204,13 +204,13 @@ std::optional<Weights> AnswerFrom(const SharedWeights& shared, WorkerId worker) 
   return ToWeights(shared, *found);
 }
 
-StatusOr<std::string> SerializeWeights(const Weights& message, std::span<const float> values,
-                                       KeyRange range) {
+StatusOr<MessageBytes> SerializeWeights(const Weights& message, std::span<const float> values,
+                                        KeyRange range) {
   return Serialize(message, values, range);
 }
 
-StatusOr<std::string> SerializeWeights(const SharedWeights& message, std::span<const float> values,
-                                       KeyRange range) {
+StatusOr<MessageBytes> SerializeWeights(const SharedWeights& message, std::span<const float> values,
+                                        KeyRange range) {
   return Serialize(message, values, range);
 }
 

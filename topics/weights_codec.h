@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
 #include "messages/records.pb.h"
+#include "topics/message_bytes.h"
 #include "topics/table_rows.h"
 
 namespace millrace {
@@ -47,11 +47,11 @@ StatusOr<SharedWeights> DecodeSharedWeights(std::string_view body, const Weights
 // is none.
 std::optional<Weights> AnswerFrom(const SharedWeights& shared, WorkerId worker);
 
-// The bytes of an answer, whose slice is the dense `values`: `message` has none. ResourceExhausted
-// when the message would be too large.
-StatusOr<std::string> SerializeWeights(const Weights& message, std::span<const float> values,
-                                       KeyRange range);
-StatusOr<std::string> SerializeWeights(const SharedWeights& message, std::span<const float> values,
-                                       KeyRange range);
+// The bytes of an answer, whose slice is the dense `values`: `message` has none, and the bytes have
+// a view of them. ResourceExhausted when the message would be too large.
+StatusOr<MessageBytes> SerializeWeights(const Weights& message, std::span<const float> values,
+                                        KeyRange range);
+StatusOr<MessageBytes> SerializeWeights(const SharedWeights& message, std::span<const float> values,
+                                        KeyRange range);
 
 }  // namespace millrace

@@ -168,7 +168,7 @@ std::vector<Gradient> ReceiveAndTrain(TestWorker& worker, const Weights& answer)
   EXPECT_TRUE(worker.training_.TryTrain(output).ok());
   std::vector<Gradient> messages;
   for (const auto& message : output.messages) {
-    EXPECT_TRUE(messages.emplace_back().ParseFromString(*message.body));
+    EXPECT_TRUE(messages.emplace_back().ParseFromString(message.body->Joined()));
   }
   return messages;
 }
@@ -214,7 +214,7 @@ TEST(EmbeddingRound, RowsThatDoNotComeAreAskedForAgain) {
     for (ShardId shard = 0; shard < 2; ++shard) {
       EXPECT_EQ(output.messages[shard].shard, shard);
       Gradient again;
-      ASSERT_TRUE(again.ParseFromString(*output.messages[shard].body));
+      ASSERT_TRUE(again.ParseFromString(output.messages[shard].body->Joined()));
       again.set_number(questions[shard].number());
       EXPECT_EQ(again.SerializeAsString(), questions[shard].SerializeAsString());
     }

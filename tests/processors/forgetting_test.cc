@@ -133,7 +133,7 @@ TEST(ForgettingTest, Shard0TellsWorkersOfADriftFromTheNextClockOn) {
   EXPECT_EQ(server.Answer(0).moments().drifts(), 1u);
   EXPECT_EQ(server.PreviousAnswer({.worker = 0}).moments().drifts(), 0u);
   SharedWeights shared;
-  ASSERT_TRUE(shared.ParseFromString(*server.processor().SharedAnswer(1, {})));
+  ASSERT_TRUE(shared.ParseFromString(server.processor().SharedAnswer(1, {})->Joined()));
   EXPECT_EQ(shared.moments().drifts(), 1u);
   send(0.3);
   EXPECT_EQ(server.PreviousAnswer({.worker = 0}).moments().drifts(), 1u);

@@ -165,7 +165,8 @@ TEST(PipelinedServer, AnswersWithTheRowsOfAsManyRequestsAsTheReceiverHasNotBeenS
   }
   const auto ids_of = [&](size_t requests) {
     Weights answer;
-    EXPECT_TRUE(answer.ParseFromString(*server.processor().Answer(0, {.requests = requests})));
+    EXPECT_TRUE(
+        answer.ParseFromString(server.processor().Answer(0, {.requests = requests})->Joined()));
     return std::vector<EmbeddingId>(answer.embeddings().id().begin(),
                                     answer.embeddings().id().end());
   };

@@ -108,9 +108,9 @@ class TestServer {
   void set_next_offset(Offset offset) { next_offset_ = offset; }
 
  private:
-  static Weights Parsed(const StatusOr<std::string>& body) {
+  static Weights Parsed(const StatusOr<MessageBytes>& body) {
     Weights message;
-    EXPECT_TRUE(body.ok() && message.ParseFromString(*body)) << body.status();
+    EXPECT_TRUE(body.ok() && message.ParseFromString(body->Joined())) << body.status();
     return message;
   }
 

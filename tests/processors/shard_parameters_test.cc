@@ -116,7 +116,7 @@ TEST(ShardParametersTest, ASharedAnswerNamesThem) {
   job.Send(0, 0, {.put = {{1, {1, 2, 3}}}});
   SharedWeights shared;
   const std::vector<WorkerId> both = {0, 1};
-  ASSERT_TRUE(shared.ParseFromString(*job.server(0).processor().SharedAnswer(1, both)));
+  ASSERT_TRUE(shared.ParseFromString(job.server(0).processor().SharedAnswer(1, both)->Joined()));
   EXPECT_THAT(std::vector<uint32_t>(shared.has_values().begin(), shared.has_values().end()),
               ElementsAre(1));
 }

@@ -187,7 +187,8 @@ class TestedTopology {
     servers_[shard] =
         std::make_unique<ServerProcessor>(MakeServerOptions(job_, shard, *model_), nullptr);
     servers_[shard]->MarkStateLost();
-    for (auto& [id, queue] : weights_) queue.push_back({false, *servers_[shard]->Answer(id)});
+    for (auto& [id, queue] : weights_)
+      queue.push_back({false, servers_[shard]->Answer(id)->Joined()});
   }
   const ServerProcessor& server(ShardId shard) const { return *servers_[shard]; }
 
@@ -290,9 +291,10 @@ class TestedTopology {
   void Send(WorkerId id, const WorkerOutput& output) {
     for (const WorkerMessage& message : output.messages) {
       Gradient gradient;
-      EXPECT_TRUE(gradient.ParseFromString(*message.body));
+      const std::string body = message.body->Joined();
+      EXPECT_TRUE(gradient.ParseFromString(body));
       asks_ += gradient.has_ask() ? 1 : 0;
-      gradients_[message.shard].push_back({EncodeBigEndian32(id), MakeFrames(*message.body, 0)[0]});
+      gradients_[message.shard].push_back({EncodeBigEndian32(id), MakeFrames(body, 0)[0]});
     }
   }
   bool Deliver() {
@@ -354,11 +356,11 @@ class TestedTopology {
     if (const auto& reply = output.reply) {
       std::erase(output.answers, reply->worker);
       weights_[reply->worker].push_back(
-          {false, *server.Answer(reply->worker, {.answers_to = reply->number})});
+          {false, server.Answer(reply->worker, {.answers_to = reply->number})->Joined()});
     }
     AppendAnswers(server, output.answers);
     for (const auto& receiver : output.previous_answers) {
-      weights_[receiver.worker].push_back({false, *server.PreviousAnswer(receiver)});
+      weights_[receiver.worker].push_back({false, server.PreviousAnswer(receiver)->Joined()});
     }
   }
 
@@ -367,15 +369,15 @@ class TestedTopology {
     std::ranges::sort(workers);
     workers.erase(std::ranges::unique(workers).begin(), workers.end());
     if (workers.size() < 2 || server.state_lost()) {
-      for (WorkerId id : workers) weights_[id].push_back({false, *server.Answer(id)});
+      for (WorkerId id : workers) weights_[id].push_back({false, server.Answer(id)->Joined()});
       return;
     }
     const auto version = static_cast<uint64_t>(offset_);
-    const std::string shared = *server.SharedAnswer(version, workers);
+    const std::string shared = server.SharedAnswer(version, workers)->Joined();
     for (auto& [id, worker] : workers_) weights_[id].push_back({true, shared});
     for (WorkerId id : workers) {
       if (server.NeedsOwnAnswer(id))
-        weights_[id].push_back({false, *server.Answer(id, {.shared = version})});
+        weights_[id].push_back({false, server.Answer(id, {.shared = version})->Joined()});
     }
   }
 

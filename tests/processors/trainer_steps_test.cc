@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <vector>
 
 #include "topics/partitioning.h"
@@ -100,7 +101,7 @@ TEST(TrainerSteps, AStepIsCutIntoTheRowsOfEachShardAndNamesItsTablesToAll) {
     size_t wanted = 0;
     Gradient::Update update;
     for (ShardId shard = 0; shard < shards; ++shard) {
-      steps.Cut(step, shard, update);
+      steps.CutRows(step, shard, update);
       EXPECT_THAT(update.table(), ElementsAre(0, 2));
       const float* value = update.embeddings().value().data();
       for (const EmbeddingId id : update.embeddings().id()) {
@@ -118,13 +119,29 @@ TEST(TrainerSteps, AStepIsCutIntoTheRowsOfEachShardAndNamesItsTablesToAll) {
   }
 }
 
+TEST(TrainerSteps, AShardIsSentItsNumbersOfEachParameterAndTheStepStaysAsLongAsItIsSent) {
+  TrainerSteps steps({{0, 3}, {3, 4}}, {}, {{0, 2}, {2, 4}});
+  steps.Add(Clock(1), {.part = {{0, {1, 2, 3}}, {1, {4}}}, .weight = 1});
+  const std::shared_ptr<const TrainerStep> step = steps.Of(Clock(1));
+  const std::vector<PartView> first = steps.Cut(step->part, ShardId(0));
+  const std::vector<PartView> second = steps.Cut(step->part, ShardId(1));
+  steps.Forget({.clock = 2});
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].parameter, 0u);
+  EXPECT_THAT(first[0].values, ElementsAre(1, 2));
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_THAT(second[0].values, ElementsAre(3));
+  EXPECT_EQ(second[1].parameter, 1u);
+  EXPECT_THAT(second[1].values, ElementsAre(4));
+}
+
 TEST(TrainerSteps, AShardWithoutRowsOfTheStepIsSentNone) {
   const TrainerSteps steps = StepsOn(2);
   TrainerStep step{.weight = 1};
   step.table_rows = {.ids = {3}, .values = {1}};
   Gradient::Update update;
   const ShardId other(1 - uint32_t{ShardOfEmbedding(3, 2)});
-  steps.Cut(step, other, update);
+  steps.CutRows(step, other, update);
   EXPECT_FALSE(update.has_embeddings());
   EXPECT_THAT(update.table(), ElementsAre(0));
 }

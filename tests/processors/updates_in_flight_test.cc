@@ -15,7 +15,7 @@ Progress At(uint64_t clock, uint64_t rows) { return {Clock(clock), RowNumber(row
 void Send(UpdatesInFlight& in_flight, const Progress& told) {
   const Progress before = in_flight.Next(told);
   const Progress after = At(before.clock + 1, before.rows_end + 4);
-  const auto body = std::make_shared<const std::string>();
+  const auto body = std::make_shared<const MessageBytes>();
   in_flight.Add({before, after, {{ShardId(0), body, 100 + uint64_t{before.clock}}}});
 }
 

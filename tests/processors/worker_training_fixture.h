@@ -217,7 +217,7 @@ class TrainingWorker {
   std::vector<Gradient> Messages() const {
     std::vector<Gradient> messages;
     for (const WorkerMessage& message : output_.messages) {
-      EXPECT_TRUE(messages.emplace_back().ParseFromString(*message.body));
+      EXPECT_TRUE(messages.emplace_back().ParseFromString(message.body->Joined()));
     }
     return messages;
   }

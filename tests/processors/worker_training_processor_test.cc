@@ -161,16 +161,16 @@ TEST(WorkerTrainingTest, RepeatsTheSameBytesUntilTheUpdateIsAnswered) {
   TrainingWorker worker(TrainingWorker::Options());
   worker.AddRows(12);
   worker.UpdateOf(0);
-  const std::string sent = *worker.output().messages[0].body;
+  const std::string sent = worker.output().messages[0].body->Joined();
   for (int i = 0; i < 3; ++i) {
     worker.Repeat();
     ASSERT_THAT(worker.output().messages, SizeIs(1));
-    EXPECT_EQ(*worker.output().messages[0].body, sent);
+    EXPECT_EQ(worker.output().messages[0].body->Joined(), sent);
   }
   worker.UpdateOf(1);
   worker.Repeat();
   ASSERT_THAT(worker.output().messages, SizeIs(1));
-  EXPECT_NE(*worker.output().messages[0].body, sent);
+  EXPECT_NE(worker.output().messages[0].body->Joined(), sent);
 }
 
 TEST(WorkerTrainingTest, WithNothingUnansweredRepeatIsSilent) {

@@ -256,7 +256,7 @@ TEST(WorkerTrainingTest, NewRowsThatAMiniBatchLeavesOutAreTestedButDoNotCountAsT
   ASSERT_TRUE(training.TryTrain(output).ok());
   ASSERT_THAT(output.messages, SizeIs(1));
   Gradient update;
-  ASSERT_TRUE(update.ParseFromString(*output.messages[0].body));
+  ASSERT_TRUE(update.ParseFromString(output.messages[0].body->Joined()));
   EXPECT_EQ(update.update().progressive().rows(), 5u);
   EXPECT_EQ(update.update().row_count(), 2u);
   EXPECT_EQ(update.update().new_rows(), 2u);

@@ -317,7 +317,7 @@ class SaysItsStepOnceMore final : public TrainerHost {
     TrainerSteps& steps = gone->steps();
     for (Clock clock = 0; clock < Clock(100); ++clock) {
       if (steps.WantsValues(clock)) continue;  // there is no step of it
-      steps.Add(clock + 1, steps.Of(clock));
+      steps.Add(clock + 1, *steps.Of(clock));
       break;
     }
     return gone;

@@ -87,7 +87,7 @@ TEST_F(ShardTaskTest, AnnouncesToEverybodyTheAnswerFromState) {
   EXPECT_EQ(shared.version(), 4u) << "the position";
   EXPECT_THAT(shared.answers(), SizeIs(3));
   for (WorkerId worker = 0; worker < 3; ++worker) {
-    EXPECT_EQ(Whole(shared, worker), *task_->processor().Answer(worker));
+    EXPECT_EQ(Whole(shared, worker), task_->processor().Answer(worker)->Joined());
   }
 }
 
@@ -98,7 +98,7 @@ TEST_F(ShardTaskTest, ARoundsWeightsAreSentOnceForAllWorkers) {
   EXPECT_THAT(shared.slice().dense(),
               ::testing::ElementsAreArray(task_->processor().shard().weights()));
   for (WorkerId worker = 0; worker < 3; ++worker) {
-    EXPECT_EQ(Whole(shared, worker), *task_->processor().Answer(worker));
+    EXPECT_EQ(Whole(shared, worker), task_->processor().Answer(worker)->Joined());
   }
 }
 
@@ -126,7 +126,7 @@ TEST_F(ShardTaskTest, SendsNoValuesToWorkersThatHaveLeft) {
   ASSERT_THAT(out_, SizeIs(3));
   for (WorkerId worker = 0; worker < 3; ++worker) {
     EXPECT_EQ(out_[worker].partition, static_cast<int32_t>(worker));
-    EXPECT_EQ(ParseFrame(out_[worker].value)->body, *task_->processor().Answer(worker));
+    EXPECT_EQ(ParseFrame(out_[worker].value)->body, task_->processor().Answer(worker)->Joined());
   }
 }
 
@@ -137,7 +137,7 @@ TEST_F(ShardTaskTest, AWorkerThatAsksIsAnsweredOnItsOwnPartition) {
   AppendAndFold(Message(Gradient::kAsk, 1, 1));
   ASSERT_THAT(out_, SizeIs(1));
   EXPECT_EQ(out_[0].partition, 1);
-  EXPECT_EQ(ParseFrame(out_[0].value)->body, *task_->processor().Answer(1));
+  EXPECT_EQ(ParseFrame(out_[0].value)->body, task_->processor().Answer(1)->Joined());
 }
 
 TEST_F(ShardTaskTest, AWorkerThatWantsEmbeddingRowsGetsThemBesideTheSharedWeights) {
@@ -239,7 +239,7 @@ TEST_F(ShardTaskTest, ALargeAnswerIsSplitAndItsChunksAreKeyedByShardAndNumber) {
     EXPECT_LE(out_[chunk].value.size(), 30u);
     body = *joiner.Add(0, *ParseFrame(out_[chunk].value));
   }
-  EXPECT_EQ(body, *task_->processor().Answer(2));
+  EXPECT_EQ(body, task_->processor().Answer(2)->Joined());
 }
 
 // One answer for each worker may be larger than memory.

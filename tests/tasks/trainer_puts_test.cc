@@ -60,7 +60,8 @@ class EventualTrainers {
             server.processor().Answer(worker, {.answers_to = replies ? output.reply->number : 0});
         ASSERT_TRUE(body.ok()) << body.status();
         const std::string key = EncodeBigEndian32(0) + EncodeBigEndian32(0);
-        ASSERT_TRUE(tasks_[worker]->ProcessWeights(key, MakeFrames(*body, 0).front()).ok());
+        ASSERT_TRUE(
+            tasks_[worker]->ProcessWeights(key, MakeFrames(body->Joined(), 0).front()).ok());
       }
     }
   }

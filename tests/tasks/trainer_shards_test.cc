@@ -106,7 +106,7 @@ class GoingTrainerTest : public testing::Test {
         const auto body = server.processor().Answer(worker, {.answers_to = replies_to});
         ASSERT_TRUE(body.ok()) << body.status();
         const std::string key = EncodeBigEndian32(shard) + EncodeBigEndian32(0);
-        ASSERT_TRUE(task_.ProcessWeights(key, MakeFrames(*body, 0).front()).ok());
+        ASSERT_TRUE(task_.ProcessWeights(key, MakeFrames(body->Joined(), 0).front()).ok());
       }
     }
   }

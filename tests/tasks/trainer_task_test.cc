@@ -123,12 +123,12 @@ class World {
       ASSERT_TRUE(output.dead_letters.empty()) << output.dead_letters[0].reason();
       for (const WorkerId worker : output.answers) {
         const bool replies = output.reply && output.reply->worker == worker;
-        Answer(
-            shard, worker,
-            *server.processor().Answer(worker, {.answers_to = replies ? output.reply->number : 0}));
+        const auto body =
+            server.processor().Answer(worker, {.answers_to = replies ? output.reply->number : 0});
+        Answer(shard, worker, body->Joined());
       }
       for (const auto& receiver : output.previous_answers) {
-        Answer(shard, receiver.worker, *server.processor().PreviousAnswer(receiver));
+        Answer(shard, receiver.worker, server.processor().PreviousAnswer(receiver)->Joined());
       }
     }
   }

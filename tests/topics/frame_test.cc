@@ -332,5 +332,20 @@ TEST(FrameTest, AMessageInPartsIsTheSameFramesAsInOnePiece) {
   }
 }
 
+TEST(FrameTest, EachFrameIsGivenAsItIsMadeAndAnErrorEndsIt) {
+  const std::string message(100, 'x');
+  const std::string_view part = message;
+  const std::vector<std::string> all = MakeFrames(message, 9, 60);
+  ASSERT_EQ(all.size(), 3u);
+  std::vector<std::string> given;
+  const Status status = GiveFrames({&part, 1}, 9, 60, [&](std::string frame) -> Status {
+    given.push_back(std::move(frame));
+    if (given.size() < 2) return absl::OkStatus();
+    return absl::UnavailableError("no more");
+  });
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(given, std::vector<std::string>(all.begin(), all.begin() + 2));
+}
+
 }  // namespace
 }  // namespace millrace

@@ -185,5 +185,36 @@ TEST(GradientCodec, AnUpdateWhoseSliceGoesPastTheMessageIsReadAsOneWithIt) {
   }
 }
 
+TEST(GradientCodec, AStepWhosePartsGoPastTheMessageIsReadAsOneWithThem) {
+  const std::vector<float> put = {1, 2, 3};
+  const std::vector<float> first(1, -1.5f);
+  const std::vector<float> second(5000, 0.25f);
+  Gradient message = Header(3, 9);
+  message.set_number(12345);
+  Gradient::Update& update = *message.mutable_update();
+  update.set_weight_sum(2);
+  update.add_table(7);
+  update.add_wanted(70);
+  const std::vector<PartView> puts = {{0, put}};
+  const std::vector<PartView> parts = {{0, first}, {300, second}};
+  const StatusOr<MessageBytes> bytes = SerializeStep(message, puts, parts, kMostMessageBytes);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  Gradient read;
+  ASSERT_TRUE(ParseMessage(bytes->Joined(), read).ok());
+  for (const auto& [views, to] :
+       {std::pair(puts, update.mutable_put()), std::pair(parts, update.mutable_part())}) {
+    for (const PartView& view : views) {
+      ParameterPart& part = *to->Add();
+      part.set_parameter(view.parameter);
+      part.mutable_value()->Add(view.values.begin(), view.values.end());
+    }
+  }
+  EXPECT_EQ(read.SerializeAsString(), message.SerializeAsString());
+  EXPECT_EQ(bytes->size(), message.ByteSizeLong());
+  update.clear_put();
+  update.clear_part();
+  EXPECT_TRUE(absl::IsResourceExhausted(SerializeStep(message, puts, parts, 20'000).status()));
+}
+
 }  // namespace
 }  // namespace millrace

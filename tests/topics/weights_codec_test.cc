@@ -32,11 +32,11 @@ Weights GoodAnswer() {
 
 TEST(WeightsCodec, AnAnswerComesBackWithItsValues) {
   const std::vector<float> values = {1, 2, 3, 4};
-  const StatusOr<std::string> bytes = SerializeWeights(GoodAnswer(), values, {4, 8});
+  const StatusOr<MessageBytes> bytes = SerializeWeights(GoodAnswer(), values, {4, 8});
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   Weights right = GoodAnswer();
   EncodeDenseSlice(values, {4, 8}, *right.mutable_slice());
-  const StatusOr<Weights> read = DecodeWeights(*bytes, kWeights);
+  const StatusOr<Weights> read = DecodeWeights(bytes->Joined(), kWeights);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->SerializeAsString(), right.SerializeAsString());
 }
@@ -129,9 +129,9 @@ SharedWeights GoodShared() {
 }
 
 TEST(WeightsCodec, ASharedRecordComesBackWithItsValuesAndItsAnswers) {
-  const StatusOr<std::string> bytes = SerializeWeights(GoodShared(), kValues, {4, 8});
+  const StatusOr<MessageBytes> bytes = SerializeWeights(GoodShared(), kValues, {4, 8});
   ASSERT_TRUE(bytes.ok()) << bytes.status();
-  const StatusOr<SharedWeights> read = DecodeSharedWeights(*bytes, kWeights);
+  const StatusOr<SharedWeights> read = DecodeSharedWeights(bytes->Joined(), kWeights);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_THAT(read->slice().dense(), ::testing::ElementsAreArray(kValues));
   EXPECT_FALSE(AnswerFrom(*read, 0));

@@ -187,9 +187,9 @@ class TrainedJob {
 
   // What the feed of the weights has of a shard.
   std::string FeedBody(ShardId shard, uint64_t version) const {
-    const StatusOr<std::string> body = shards_[shard].processor->SharedAnswer(version, {});
+    const StatusOr<MessageBytes> body = shards_[shard].processor->SharedAnswer(version, {});
     EXPECT_TRUE(body.ok()) << body.status();
-    return *body;
+    return body->Joined();
   }
 
   // The last part of a checkpoint of all of a shard, as readers of `parameters` assemble it.
