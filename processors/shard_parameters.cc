@@ -12,10 +12,7 @@
 namespace millrace {
 
 ShardParameters::ShardParameters(const ServerOptions& options)
-    : range_(options.range),
-      is_grouped_(options.groups > 1),
-      tables_(options),
-      sum_(options.range.size()) {
+    : range_(options.range), is_grouped_(options.groups > 1), tables_(options) {
   for (const ServedParameter& parameter : options.parameters) {
     parameters_.push_back(
         {.part = PartOf(parameter.keys, options.range), .handler = parameter.handler});
@@ -51,7 +48,7 @@ StatusOr<ShardParameters::Outcome> ShardParameters::Step(
   for (Parameter& parameter : parameters_) {
     if (!parameter.is_named) continue;
     const auto call = [&](const ParameterHandler& handler, const ParameterSlice& slice) {
-      return handler.HandleUpdate(slice, SumOf(parameter), parameter.weight);
+      return handler.HandleUpdate(slice, parameter.sum, parameter.weight);
     };
     if (!Handle(parameter, call, shard, outcome)) continue;
     ++parameter.updates;
@@ -155,7 +152,10 @@ std::span<const float> ShardParameters::AsRead(std::span<const float> values,
 
 uint64_t ShardParameters::Combine(std::span<const Gradient::Update* const> updates) {
   uint64_t before_put = 0;
-  for (Parameter& parameter : parameters_) parameter.is_named = false;
+  for (Parameter& parameter : parameters_) {
+    parameter.is_named = false;
+    parameter.sum = {};
+  }
   for (const Gradient::Update* update : updates) {
     for (const ParameterPart& part : update->part()) {
       Parameter& parameter = parameters_.at(part.parameter());
@@ -163,16 +163,17 @@ uint64_t ShardParameters::Combine(std::span<const Gradient::Update* const> updat
         ++before_put;
         continue;
       }
-      const std::span<float> sum = SumOf(parameter);
-      MILLRACE_CHECK(static_cast<size_t>(part.value_size()) == sum.size());
+      const std::span<const float> values = Values(part);
+      MILLRACE_CHECK(values.size() == parameter.part.size());
       const bool replaces = !parameter.is_named || parameter.handler->combination() ==
                                                        ParameterHandler::Combination::kLast;
       if (replaces) {
-        std::ranges::copy(Values(part), sum.begin());
+        parameter.sum = values;  // which need not be copied
         parameter.weight = update->weight_sum();
       } else {
-        const std::span<const float> values = Values(part);
-        for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+        const std::span<float> sum = ScratchOf(parameter);
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] = parameter.sum[i] + values[i];
+        parameter.sum = sum;
         parameter.weight += update->weight_sum();
       }
       parameter.is_named = true;
@@ -187,8 +188,7 @@ bool ShardParameters::SumsAreFinite() const {
     if (!parameter.is_named) continue;
     const auto scale = static_cast<float>(1.0 / parameter.weight);
     int beyond = 0;
-    for (uint64_t key = parameter.part.begin; key < parameter.part.end; ++key) {
-      const float sum = sum_[key - range_.begin];
+    for (const float sum : parameter.sum) {
       beyond |= static_cast<int>(!std::isfinite(sum) || !std::isfinite(sum * scale));
     }
     if (beyond != 0) return false;
@@ -196,8 +196,9 @@ bool ShardParameters::SumsAreFinite() const {
   return true;
 }
 
-std::span<float> ShardParameters::SumOf(const Parameter& parameter) {
-  return std::span(sum_).subspan(parameter.part.begin - range_.begin, parameter.part.size());
+std::span<float> ShardParameters::ScratchOf(const Parameter& parameter) {
+  sums_.resize(range_.size());
+  return std::span(sums_).subspan(parameter.part.begin - range_.begin, parameter.part.size());
 }
 
 ParameterSlice ShardParameters::SliceOf(const Parameter& parameter, ParameterShard& shard) {

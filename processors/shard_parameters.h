@@ -78,9 +78,10 @@ class ShardParameters {
     // Scratch of Step.
     double weight = 0;
     bool is_named = false;
+    std::span<const float> sum{};  // in sums_, or in the only update that counts
   };
 
-  // What the updates say of the parameters, into sum_; returns parts_before_put.
+  // What the updates say of the parameters, which views them then; returns parts_before_put.
   uint64_t Combine(std::span<const Gradient::Update* const> updates);
   bool SumsAreFinite() const;
   // Returns whether it worked.
@@ -91,7 +92,7 @@ class ShardParameters {
               Outcome& outcome);
   bool HandleForeign(const ParameterHandler& handler, const Call& call, const ParameterSlice& slice,
                      Outcome& outcome);
-  std::span<float> SumOf(const Parameter& parameter);
+  std::span<float> ScratchOf(const Parameter& parameter);
   // Of the shard's values and slots, those of the parameter; valid until the next call.
   ParameterSlice SliceOf(const Parameter& parameter, ParameterShard& shard);
 
@@ -101,7 +102,7 @@ class ShardParameters {
   std::vector<Parameter> parameters_;  // of the job, by their numbers; of tables they have no part
   ShardTables tables_;
   // Scratch of Step.
-  std::vector<float> sum_;  // by key
+  std::vector<float> sums_;  // by key; empty until a round has several updates
   std::vector<std::span<float>> slots_;
   std::vector<float> copy_;  // of a part's values and slots
 };
