@@ -136,7 +136,7 @@ class ParameterManager::Impl {
     MILLRACE_RETURN_IF_ERROR(WaitForValues());
     MILLRACE_RETURN_IF_ERROR(WaitForPut(param));
     const KeyRange keys = keys_[static_cast<size_t>(param.id())];
-    std::ranges::copy(steps().values().subspan(keys.begin, keys.size()), data.begin());
+    steps().CopyValues(keys, data);
     return absl::OkStatus();
   }
 

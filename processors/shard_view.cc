@@ -24,7 +24,7 @@ ShardView::Effect ShardView::Take(Weights answer, std::shared_ptr<const SharedWe
   const bool corrects =
       is_to_repeated && known &&
       (answer.clock() < clock ||
-       (answer.clock() == clock && (denies_leave || answer.rows().end() != message.rows().end())));
+       (answer.clock() == clock && (denies_leave || answer.rows().end() != message->rows().end())));
   if (corrects) rows.Clear();
   const bool newer = !known || answer.clock() > clock || corrects;
   const Effect effect = {.corrects = corrects, .denies_leave = newer && denies_leave};
@@ -39,7 +39,7 @@ ShardView::Effect ShardView::Take(Weights answer, std::shared_ptr<const SharedWe
   const bool is_older = answer.clock() < clock || (left && !answer.left());
   is_set_back = known && !newer && is_older;
   const bool is_same =
-      known && answer.clock() == clock && answer.rows().end() == message.rows().end();
+      known && answer.clock() == clock && answer.rows().end() == message->rows().end();
   if (newer || better || is_same) {
     is_reply = (is_same && is_reply) || is_ours;
   }
@@ -59,8 +59,8 @@ ShardView::Effect ShardView::Take(Weights answer, std::shared_ptr<const SharedWe
     rows.Add(std::move(*answer.mutable_embeddings()), Clock(answer.min_clock()));
   }
   answer.clear_embeddings();
-  message.Swap(&answer);
-  values = HasWeights(message) ? std::move(shared) : nullptr;
+  message = std::make_shared<const Weights>(std::move(answer));
+  values = HasWeights(*message) ? std::move(shared) : nullptr;
   return effect;
 }
 
@@ -72,7 +72,7 @@ bool ShardView::TakeShared(const std::shared_ptr<const SharedWeights>& shared, b
 
 bool ShardView::TakeValues(bool is_sequential) {
   if (!LacksValues()) return false;
-  const uint64_t wanted = message.shared();
+  const uint64_t wanted = message->shared();
   auto found = std::ranges::find(recent, wanted, &SharedWeights::version);
   if (found == recent.end() && !is_sequential) {  // those of a later step serve to learn, too
     found = std::ranges::find_if(
@@ -87,15 +87,21 @@ bool ShardView::TakeValues(bool is_sequential) {
 // (Somebody else has put one meanwhile: of a sequential job, between steps only.)
 bool ShardView::HasMoreParameters(const Weights& answer) const {
   return HasWeights(answer) && answer.left() == left &&
-         answer.has_values_size() > message.has_values_size();
+         answer.has_values_size() > message->has_values_size();
 }
 
 bool ShardView::LacksValues() const {
-  return HasWeights(message) && message.has_shared() && values == nullptr;
+  return HasWeights(*message) && message->has_shared() && values == nullptr;
 }
 
 const Slice& SliceOf(const Weights& message, const SharedWeights* shared) {
   return message.has_shared() ? shared->slice() : message.slice();
+}
+
+std::shared_ptr<const Slice> SliceOf(const std::shared_ptr<const Weights>& message,
+                                     const std::shared_ptr<const SharedWeights>& shared) {
+  if (message->has_shared()) return {shared, &shared->slice()};
+  return {message, &message->slice()};
 }
 
 const MomentsMessage& MomentsOf(const Weights& message, const SharedWeights* shared) {

@@ -45,7 +45,8 @@ struct ShardView {
   bool is_reply = false;  // it has said `clock` and the rows to a message of this instance
   // Numbers of what the last Repeat has sent to the shard, which has said nothing new since.
   std::vector<uint64_t> repeated{};
-  Weights message;    // without its embedding rows
+  // Without its embedding rows. Never null.
+  std::shared_ptr<const Weights> message = std::make_shared<const Weights>();
   ReceivedRows rows;  // those of the last answers, as many as updates may be in flight
   // The shared record with the values of `message`, if they are not in it and have arrived.
   std::shared_ptr<const SharedWeights> values;
@@ -56,7 +57,7 @@ struct ShardView {
   // Sequential, when other shards are still at the previous clock: this shard's answer at that
   // clock.
   bool asked_for_previous = false;
-  std::optional<Weights> previous_round;
+  std::shared_ptr<const Weights> previous_round;
   std::optional<Clock> asked_for_embeddings;  // of which clock
   bool is_lost = false;                       // the shard has lost its state, it said last,
   bool asked_to_restore = false;              // and has not been told what the worker has
@@ -70,6 +71,9 @@ struct ShardView {
 
 // An answer's values are in it or in the shared record that it names.
 const Slice& SliceOf(const Weights& message, const SharedWeights* shared);
+// The same, for as long as somebody has it.
+std::shared_ptr<const Slice> SliceOf(const std::shared_ptr<const Weights>& message,
+                                     const std::shared_ptr<const SharedWeights>& shared);
 const MomentsMessage& MomentsOf(const Weights& message, const SharedWeights* shared);
 
 }  // namespace millrace

@@ -42,13 +42,12 @@ void TrainerSteps::Add(Clock clock, TrainerStep step) {
   steps_.emplace(clock, std::make_shared<const TrainerStep>(std::move(step)));
 }
 
-void TrainerSteps::TakeValues(Clock clock, std::vector<float>& values,
+void TrainerSteps::TakeValues(Clock clock, std::vector<std::shared_ptr<const Slice>> values,
                               const std::vector<std::span<const uint32_t>>& put) {
   values_at_ = clock;
   ForgetRows();
   missing_.clear();
-  values_.resize(values.size());
-  values_.swap(values);
+  values_ = std::move(values);
   std::vector<size_t> owners(keys_.size());
   for (const std::span<const uint32_t> of_shard : put) {
     for (const uint32_t number : of_shard) {
@@ -59,6 +58,25 @@ void TrainerSteps::TakeValues(Clock clock, std::vector<float>& values,
   for (uint32_t number = 0; number < owners.size(); ++number) {
     if (owners[number] >= owners_[number]) has_values_.push_back(number);
   }
+}
+
+void TrainerSteps::CopyValues(KeyRange keys, std::span<float> to) const {
+  MILLRACE_CHECK(to.size() == keys.size());
+  size_t copied = 0;
+  for (const std::shared_ptr<const Slice>& slice : values_) {
+    const KeyRange part = PartOf(keys, {slice->begin(), slice->end()});
+    if (part.size() == 0) continue;
+    std::copy_n(slice->dense().data() + (part.begin - slice->begin()), part.size(),
+                to.data() + (part.begin - keys.begin));
+    copied += part.size();
+  }
+  MILLRACE_CHECK(copied == keys.size());
+}
+
+std::vector<float> TrainerSteps::values() const {
+  std::vector<float> values(keys_.empty() ? 0 : keys_.back().end);
+  CopyValues({0, values.size()}, values);
+  return values;
 }
 
 void TrainerSteps::ReadRows(std::span<const EmbeddingId> ids) {

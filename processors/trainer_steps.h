@@ -57,7 +57,10 @@ class TrainerSteps final : public BatchSource {
   }
   // The clock of the step that is to be made of values(), once they are there.
   std::optional<Clock> values_at() const { return values_at_; }
-  std::span<const float> values() const { return values_; }
+  // A copy of those of all keys.
+  std::vector<float> values() const;
+  // Copies those of these keys. REQUIRES: they have come; to.size() == keys.size().
+  void CopyValues(KeyRange keys, std::span<float> to) const;
   // The parameters that have values, ascending.
   const std::vector<uint32_t>& has_values() const { return has_values_; }
 
@@ -83,10 +86,10 @@ class TrainerSteps final : public BatchSource {
   bool WantsNewRows() { return std::exchange(wants_new_rows_, false); }
 
   bool WantsValues(Clock clock) const { return !steps_.contains(clock) && values_at_ != clock; }
-  // Of all keys; `values` has those of before then, or as many others. `put`: of each shard's
-  // answer, the parameters of which it has values; a parameter has some when every shard that has a
-  // part of it says so.
-  void TakeValues(Clock clock, std::vector<float>& values,
+  // Dense ones: together they have all keys. They are not copied. `put`: of each shard's answer,
+  // the parameters of which it has values; a parameter has some when every shard that has a part of
+  // it says so.
+  void TakeValues(Clock clock, std::vector<std::shared_ptr<const Slice>> values,
                   const std::vector<std::span<const uint32_t>>& put);
   // The step of this clock. REQUIRES: there is one.
   std::shared_ptr<const TrainerStep> Of(Clock clock) const { return steps_.at(clock); }
@@ -123,7 +126,7 @@ class TrainerSteps final : public BatchSource {
   Clock forgotten_ = 0;  // steps of earlier clocks are needed no more
   bool leaves_ = false;
   std::optional<Clock> values_at_;
-  std::vector<float> values_;
+  std::vector<std::shared_ptr<const Slice>> values_;
   std::vector<uint32_t> has_values_;
   // The rows that were read, of the clock values_at_: ids, ascending, and row_width_ values of
   // each.

@@ -43,7 +43,7 @@ Status WorkerTrainingProcessor::CheckLeave() {
   for (const Part& part : parts_) {
     if (part.left && (last == nullptr || part.clock > last->clock)) last = &part;
     // (One that had lost its state may have counted less.)
-    at_leave.rows_end = std::max(at_leave.rows_end, RowNumber(part.message.rows().end()));
+    at_leave.rows_end = std::max(at_leave.rows_end, RowNumber(part.message->rows().end()));
   }
   at_leave.clock = last->clock;
   // Or no further rows might be read.
@@ -83,7 +83,7 @@ void WorkerTrainingProcessor::LeaveAll(bool again, WorkerOutput& output) {
     leave.mutable_joined()->Assign(joined_.begin(), joined_.end());
     if (shard == 0) {
       for (DeadLetter& letter :
-           source_.dead_letters().Between(RowNumber(part.message.rows().end()), UINT64_MAX)) {
+           source_.dead_letters().Between(RowNumber(part.message->rows().end()), UINT64_MAX)) {
         *leave.add_dead_letters() = std::move(letter);
       }
     }

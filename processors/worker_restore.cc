@@ -29,10 +29,10 @@ void WorkerTrainingProcessor::AnswerLostShards(WorkerOutput& output) {
     // Values that have not come will not come any more: those of the step before are better than
     // none.
     if (part.LacksValues() && !part.recent.empty()) values = part.recent.back().get();
-    const bool has_weights =
-        part.known && HasWeights(part.message) && (!part.message.has_shared() || values != nullptr);
-    if (has_weights) *restore.mutable_slice() = SliceOf(part.message, values);
-    if (has_weights && shard == 0) *restore.mutable_moments() = MomentsOf(part.message, values);
+    const bool has_weights = part.known && HasWeights(*part.message) &&
+                             (!part.message->has_shared() || values != nullptr);
+    if (has_weights) *restore.mutable_slice() = SliceOf(*part.message, values);
+    if (has_weights && shard == 0) *restore.mutable_moments() = MomentsOf(*part.message, values);
     Send(shard, message, output);
   }
 }
@@ -76,8 +76,8 @@ Gradient WorkerTrainingProcessor::RestoreOf(const Part& part, const SourceBegin&
     const bool lags = !part.left && part.clock + options_.pipeline < newest;
     message.set_clock(lags ? newest - options_.pipeline : part.clock);
     restore.set_left(part.left);
-    *restore.mutable_rows() = part.message.rows();
-    *restore.mutable_rows_before() = part.message.rows_before();
+    *restore.mutable_rows() = part.message->rows();
+    *restore.mutable_rows_before() = part.message->rows_before();
     for (const uint64_t row : in_flight_.RowsFrom(Clock(message.clock()))) {
       restore.add_sent_rows(row);
     }
@@ -100,7 +100,7 @@ void WorkerTrainingProcessor::AddRowsOfOthers(Gradient::Restore& restore, Clock 
     if (best == nullptr || other.clock < best->clock) best = &other;
   }
   if (best == nullptr) return;
-  RowHistory::Of(best->message, options_.pipeline).AsOf(best->clock - clock).SaveTo(restore);
+  RowHistory::Of(*best->message, options_.pipeline).AsOf(best->clock - clock).SaveTo(restore);
 }
 
 }  // namespace millrace

@@ -4,12 +4,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
+#include "processors/shard_view.h"
 #include "processors/trainer_steps.h"
 #include "processors/update_figures.h"
 #include "processors/worker_training_processor.h"
 #include "topics/gradient_codec.h"
 #include "topics/message_bytes.h"
 #include "topics/partitioning.h"
+#include "topics/weights_codec.h"
 
 namespace millrace {
 
@@ -21,13 +24,16 @@ WorkerTrainingProcessor::WorkerTrainingProcessor(const WorkerOptions& options, c
 
 void WorkerTrainingProcessor::OfferValues() {
   if (steps_ == nullptr || !steps_->WantsValues(next_.clock)) return;
-  AssembleWeights();
+  std::vector<std::shared_ptr<const Slice>> values;
   std::vector<std::span<const uint32_t>> put;
   for (const Part& part : parts_) {
-    const auto& has_values = MessageOf(part).has_values();
+    const Weights& message = MessageOf(part);
+    MILLRACE_CHECK(HasWeights(message) && (part.values != nullptr || !message.has_shared()));
+    values.push_back(SliceOf(AnswerOf(part), part.values));
+    const auto& has_values = message.has_values();
     put.emplace_back(has_values.data(), static_cast<size_t>(has_values.size()));
   }
-  steps_->TakeValues(next_.clock, weights_, put);
+  steps_->TakeValues(next_.clock, std::move(values), put);
 }
 
 void WorkerTrainingProcessor::OfferRows(WorkerOutput& output) {

@@ -30,8 +30,7 @@ WorkerTrainingProcessor::WorkerTrainingProcessor(const WorkerOptions& options, c
       parts_(options.shards, Part(options.pipeline)),
       in_flight_(options.pipeline),
       first_number_(last_number),
-      last_number_(last_number),
-      weights_(model.parameter_count()) {
+      last_number_(last_number) {
   MILLRACE_CHECK(options.shards >= 1 && options.worker < options.workers);
   MILLRACE_CHECK(options.pipeline == 1 || !IsSequential());
 }
@@ -90,7 +89,9 @@ Status WorkerTrainingProcessor::ProcessWeights(std::string_view body) {
     part.asked_to_restore = true;
   } else if (message.previous_round()) {
     const bool serves = part.known && !part.left && message.clock() + 1 == part.clock;
-    if (serves && HasWeights(message)) part.previous_round = std::move(message);
+    if (serves && HasWeights(message)) {
+      part.previous_round = std::make_shared<const Weights>(std::move(message));
+    }
   } else {
     Take(std::move(message), nullptr);
     part.TakeValues(IsSequential());
@@ -138,7 +139,7 @@ std::vector<ShardId> WorkerTrainingProcessor::SilentShards() const {
 void WorkerTrainingProcessor::UpdateProgress() {
   Clock clock = parts_[0].clock;
   for (const Part& part : parts_) clock = std::min(clock, part.clock);
-  const RowProgress& rows = RowsAgo(parts_[0].message, parts_[0].clock - clock);
+  const RowProgress& rows = RowsAgo(*parts_[0].message, parts_[0].clock - clock);
   progress_ = {clock, RowNumber(rows.end()), rows.updates_without_rows(),
                RowNumber(rows.repeated_end())};
 }
@@ -236,7 +237,7 @@ bool WorkerTrainingProcessor::HasEveryPart(Clock next, WorkerOutput& output) {
     // way.
     if (!part.released || part.clock > clock + options_.pipeline) all = false;
     // What is in flight counts as delay, too. (An update that is not ahead was released.)
-    if (next > part.clock && part.message.min_clock() < LeastMinClock(next)) all = false;
+    if (next > part.clock && part.message->min_clock() < LeastMinClock(next)) all = false;
     // Of a shard that has gone on, its answer of the clock before will do, which has its values.
     const bool has_previous = part.clock > clock && part.previous_round;
     if (!has_previous && part.LacksValues()) all = false;
@@ -249,9 +250,9 @@ bool WorkerTrainingProcessor::HasEveryPart(Clock next, WorkerOutput& output) {
   return all;
 }
 
-const Weights& WorkerTrainingProcessor::MessageOf(const Part& part) const {
-  const bool gone_on = part.clock > progress_.clock && part.previous_round;
-  return gone_on ? *part.previous_round : part.message;
+const std::shared_ptr<const Weights>& WorkerTrainingProcessor::AnswerOf(const Part& part) const {
+  const bool gone_on = part.clock > progress_.clock && part.previous_round != nullptr;
+  return gone_on ? part.previous_round : part.message;
 }
 
 std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::IdsOf(RowsView rows) const {
@@ -264,7 +265,7 @@ std::vector<std::vector<EmbeddingId>> WorkerTrainingProcessor::IdsOf(RowsView ro
 bool WorkerTrainingProcessor::LacksEmbeddings(ShardId shard) const {
   const Part& part = parts_[shard];
   const Weights& message = MessageOf(part);
-  if (&message != &part.message) {  // the answer of the clock before
+  if (&message != part.message.get()) {  // the answer of the clock before
     return !std::ranges::includes(message.embeddings().id(), needed_[shard]);
   }
   return !part.rows.Have(needed_[shard], LeastMinClock(next_.clock));
@@ -274,7 +275,7 @@ void WorkerTrainingProcessor::FindRows(ShardId shard, std::vector<const float*>&
   const Part& part = parts_[shard];
   const Weights& message = MessageOf(part);
   const size_t width = model_.row_width();
-  if (&message == &part.message) {
+  if (&message == part.message.get()) {
     part.rows.FindAll(needed_[shard], width, LeastMinClock(next_.clock), found);
     return;
   }
@@ -331,6 +332,7 @@ void WorkerTrainingProcessor::AssembleEmbeddings() {
 }
 
 void WorkerTrainingProcessor::AssembleWeights() {
+  weights_.resize(model_.parameter_count());
   for (ShardId shard = 0; shard < options_.shards; ++shard) {
     const Weights& message = MessageOf(parts_[shard]);
     const SharedWeights* const values = parts_[shard].values.get();

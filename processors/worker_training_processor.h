@@ -103,7 +103,7 @@ class WorkerTrainingProcessor {
   bool IsOurs(uint64_t number) const { return number > first_number_ && number <= last_number_; }
   // Whether the worker has had the rows that the part's clock stands for.
   bool IsBorneOut(const Part& part) const {
-    return source_.Reaches(RowNumber(part.message.rows().end()));
+    return source_.Reaches(RowNumber(part.message->rows().end()));
   }
   // ShardView::Take.
   void Take(Weights message, std::shared_ptr<const SharedWeights> values);
@@ -142,7 +142,8 @@ class WorkerTrainingProcessor {
   // No worker may be below this clock where one makes the update of `clock`: the bound.
   Clock LeastMinClock(Clock clock) const;
   // The shard's answer at the clock that the update is for.
-  const Weights& MessageOf(const Part& part) const;
+  const std::shared_ptr<const Weights>& AnswerOf(const Part& part) const;
+  const Weights& MessageOf(const Part& part) const { return *AnswerOf(part); }
   // Whether every shard has sent the embedding rows of the batch; requests them from those that
   // have not. (A worker that knew the next batch has requested its rows with the last update.)
   bool HasEmbeddings(WorkerOutput& output);
@@ -215,7 +216,7 @@ class WorkerTrainingProcessor {
   std::vector<std::vector<EmbeddingId>> needed_;  // embedding rows of the batch, by shard
 
   // Scratch that keeps its memory.
-  std::vector<float> weights_;
+  std::vector<float> weights_;  // empty where steps_ make the updates
   Moments moments_;
   Batch batch_;
   BatchRows rows_;  // all that are needed_

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "topics/partitioning.h"
+#include "topics/slice_codec.h"
 
 namespace millrace {
 namespace {
@@ -24,10 +25,15 @@ TrainerSteps StepsOn(uint32_t shards) {
                       {{.parameter = 0, .width = 1}, {.parameter = 2, .width = 2}}, ranges);
 }
 
+std::shared_ptr<const Slice> SliceOf(uint64_t begin, const std::vector<float>& values) {
+  auto slice = std::make_shared<Slice>();
+  EncodeDenseSlice(values, {begin, begin + values.size()}, *slice);
+  return slice;
+}
+
 // The value of the parameter.
 void TakeValue(Clock clock, float value, TrainerSteps& steps) {
-  std::vector<float> values = {value};
-  steps.TakeValues(clock, values, {});
+  steps.TakeValues(clock, {SliceOf(0, {value})}, {});
 }
 
 std::vector<float> Copied(const TrainerSteps& steps, const std::vector<EmbeddingId>& ids) {
@@ -58,16 +64,20 @@ TEST(TrainerSteps, ReadTheRowsOfAStepInSeveralPartsInAnyOrder) {
   EXPECT_THAT(Copied(steps, {2, wide}), ElementsAre(20, 0, 40, 41));
 }
 
-TEST(TrainerSteps, GivesRoomForTheNextValuesInExchangeForThese) {
-  TrainerSteps steps = StepsOn(1);
-  std::vector<float> values = {5};
-  steps.TakeValues(Clock(1), values, {});
-  EXPECT_THAT(steps.values(), ElementsAre(5));
-  ASSERT_EQ(values.size(), 1);
-  values[0] = 6;
-  steps.TakeValues(Clock(2), values, {});
-  EXPECT_THAT(steps.values(), ElementsAre(6));
-  EXPECT_EQ(values.size(), 1);
+TEST(TrainerSteps, HaveTheValuesOfAParameterWhicheverShardsHaveThem) {
+  TrainerSteps steps({{0, 3}, {3, 4}}, {}, {{0, 2}, {2, 4}});
+  steps.TakeValues(Clock(1), {SliceOf(0, {1, 2}), SliceOf(2, {3, 4})}, {});
+  EXPECT_THAT(steps.values(), ElementsAre(1, 2, 3, 4));
+  std::vector<float> first(3);
+  steps.CopyValues({0, 3}, first);
+  EXPECT_THAT(first, ElementsAre(1, 2, 3));
+  std::vector<float> second(1);
+  steps.CopyValues({3, 4}, second);
+  EXPECT_THAT(second, ElementsAre(4));
+  steps.WantValues();
+  EXPECT_EQ(steps.values_at(), std::nullopt);
+  steps.TakeValues(Clock(2), {SliceOf(0, {5, 6}), SliceOf(2, {7, 8})}, {});
+  EXPECT_THAT(steps.values(), ElementsAre(5, 6, 7, 8));
 }
 
 TEST(TrainerSteps, RowsAreOfOneClock) {

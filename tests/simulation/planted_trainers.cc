@@ -236,7 +236,7 @@ class KeepsOldValues final : public TrainerHost {
  protected:
   TrainerStep MakeStep(WorkerId worker, Clock clock, const TrainerSteps& steps) const override {
     std::vector<float>& first = first_[worker];
-    if (first.empty()) first.assign(steps.values().begin(), steps.values().end());
+    if (first.empty()) first = steps.values();
     return StepOf(world_.scenario, worker, clock, first, steps.has_values(), RowsIn(steps));
   }
 
