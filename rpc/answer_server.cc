@@ -2,9 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
+#include <array>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "messages/answers.grpc.pb.h"
 #include "rpc/listener.h"
 #include "tasks/answer_routes.h"
+#include "topics/slice_codec.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -23,7 +26,27 @@ constexpr int kAnswerKeepaliveTimeoutMs = 3'000;
 constexpr int kLeastPingIntervalMs = 1'000;
 constexpr int kMostSubscriptionBytes = 256 << 10;
 
-using Record = std::shared_ptr<const AnswerRecord>;
+// An AnswerRecord, as all streams that get it send it.
+struct Record {
+  grpc::ByteBuffer bytes;
+  size_t value_bytes = 0;
+};
+
+// Its value is not copied, however many streams there are, and is gone when the last of them has
+// sent it.
+Record ToRecord(OutgoingRecord record) {
+  AnswerRecord head;  // without the value, which is the last field
+  head.set_partition(record.partition);
+  head.set_key(std::move(record.key));
+  std::string bytes = head.SerializeAsString();
+  AppendFieldHead(AnswerRecord::kValueFieldNumber, record.value.size(), bytes);
+  auto* const value = new std::string(std::move(record.value));
+  const std::array<grpc::Slice, 2> slices = {
+      grpc::Slice(bytes), grpc::Slice(
+                              value->data(), value->size(),
+                              [](void* taken) { delete static_cast<std::string*>(taken); }, value)};
+  return {.bytes = grpc::ByteBuffer(slices.data(), slices.size()), .value_bytes = value->size()};
+}
 
 class OpenStream;
 
@@ -42,11 +65,11 @@ struct OpenStreams {
 
 // One process with workers. gRPC calls the reactions, each kind at most once at a time; it deletes
 // itself after the last one.
-class OpenStream final : public grpc::ServerBidiReactor<AnswerSubscription, AnswerRecord> {
+class OpenStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   OpenStream(OpenStreams& streams, grpc::CallbackServerContext& context)
       : streams_(streams), context_(context), peer_(Printable(context.peer())) {
-    StartRead(&subscription_);
+    StartRead(&incoming_);
   }
 
   // REQUIRES the lock, as all of the private ones.
@@ -61,7 +84,7 @@ class OpenStream final : public grpc::ServerBidiReactor<AnswerSubscription, Answ
     if (!ok) return End(grpc::Status::OK);
     const grpc::Status taken = Take();
     if (!taken.ok()) return End(taken);
-    StartRead(&subscription_);
+    StartRead(&incoming_);
   }
 
   void OnWriteDone(bool ok) override {
@@ -69,7 +92,7 @@ class OpenStream final : public grpc::ServerBidiReactor<AnswerSubscription, Answ
     is_writing_ = false;
     if (is_over_) return Finish(end_);
     if (!ok) return End(grpc::Status::OK);
-    streams_.routes.Taken(id_, waiting_.front()->value().size());
+    streams_.routes.Taken(id_, waiting_.front().value_bytes);
     waiting_.pop_front();
     if (!waiting_.empty()) WriteFirst();
   }
@@ -84,13 +107,17 @@ class OpenStream final : public grpc::ServerBidiReactor<AnswerSubscription, Answ
  private:
   void WriteFirst() {
     is_writing_ = true;
-    StartWrite(waiting_.front().get());
+    StartWrite(&waiting_.front().bytes);
   }
 
   grpc::Status Take() {
+    AnswerSubscription subscription;
+    const grpc::Status parsed =
+        grpc::SerializationTraits<AnswerSubscription>::Deserialize(&incoming_, &subscription);
+    if (!parsed.ok()) return {grpc::StatusCode::INVALID_ARGUMENT, "not a subscription"};
     if (id_ == 0) {
       const AnswerServerOptions& options = streams_.options;
-      if (subscription_.job() != options.job || subscription_.epoch() != options.epoch) {
+      if (subscription.job() != options.job || subscription.epoch() != options.epoch) {
         return {grpc::StatusCode::NOT_FOUND, "this server belongs to job " + options.job +
                                                  ", epoch " + std::to_string(options.epoch)};
       }
@@ -103,7 +130,7 @@ class OpenStream final : public grpc::ServerBidiReactor<AnswerSubscription, Answ
       spdlog::info("{} gets its answers straight", peer_);
     }
     std::set<WorkerId> workers;
-    for (const uint32_t worker : subscription_.worker()) {
+    for (const uint32_t worker : subscription.worker()) {
       if (worker >= kMostWorkers) {
         return {grpc::StatusCode::INVALID_ARGUMENT, "there is no such worker"};
       }
@@ -136,7 +163,7 @@ class OpenStream final : public grpc::ServerBidiReactor<AnswerSubscription, Answ
   OpenStreams& streams_;
   grpc::CallbackServerContext& context_;
   const std::string peer_;
-  AnswerSubscription subscription_;
+  grpc::ByteBuffer incoming_;
   AnswerRoutes::Stream id_ = 0;  // 0: it has not said who it is
   std::deque<Record> waiting_;
   bool is_writing_ = false;  // the first of them
@@ -144,11 +171,12 @@ class OpenStream final : public grpc::ServerBidiReactor<AnswerSubscription, Answ
   grpc::Status end_;
 };
 
-class Service final : public StraightAnswers::CallbackService {
+// Its messages go as bytes, so that an answer is encoded once for all streams.
+class Service final : public StraightAnswers::WithRawCallbackMethod_Open<StraightAnswers::Service> {
  public:
   explicit Service(OpenStreams& streams) : streams_(streams) {}
 
-  grpc::ServerBidiReactor<AnswerSubscription, AnswerRecord>* Open(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Open(
       grpc::CallbackServerContext* context) override {
     return new OpenStream(streams_, *context);  // which deletes itself
   }
@@ -178,16 +206,18 @@ class GrpcAnswerServer final : public AnswerServer {
 
   int port() const override { return listener_.port(); }
 
-  bool Send(const OutgoingRecord& record) override {
+  std::optional<OutgoingRecord> Send(OutgoingRecord record) override {
     const std::lock_guard<std::mutex> lock(streams_.mutex);
     const AnswerRoutes::Ways ways = streams_.routes.Route(record);
-    if (ways.streams.empty()) return ways.log;
-    const auto answer = std::make_shared<AnswerRecord>();
-    answer->set_partition(record.partition);
-    answer->set_key(record.key);
-    answer->set_value(record.value);
+    std::optional<OutgoingRecord> to_log;
+    if (ways.streams.empty()) {
+      if (ways.log) to_log = std::move(record);
+      return to_log;
+    }
+    if (ways.log) to_log = record;
+    const Record answer = ToRecord(std::move(record));
     for (const AnswerRoutes::Stream stream : ways.streams) streams_.open.at(stream)->Push(answer);
-    return ways.log;
+    return to_log;
   }
 
   std::vector<WorkerId> TakeLost() override {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,9 @@ class AnswerServer {
   virtual ~AnswerServer() = default;
 
   virtual int port() const = 0;
-  // Gives a record of a shard's task to the streams that get it, without waiting. Returns whether
-  // it is to go to Kafka, too.
-  virtual bool Send(const OutgoingRecord& record) = 0;
+  // Gives a record of a shard's task to the streams that get it, without waiting. Returns it
+  // if it is to go to Kafka, too.
+  virtual std::optional<OutgoingRecord> Send(OutgoingRecord record) = 0;
   // The workers whose streams have ended since the last call: what they were sent may be lost.
   virtual std::vector<WorkerId> TakeLost() = 0;
 };

@@ -77,17 +77,18 @@ Status AnswerWays::Serve(const JobConfig& config, const std::vector<ShardId>& ho
   return absl::OkStatus();
 }
 
-bool AnswerWays::Send(const OutgoingRecord& record) {
-  if (!server_ || record.topic != Topic::kWeights) return true;
-  const bool to_log = server_->Send(record);
-  if (record.partition != shared_partition_) return to_log;
-  const std::optional<uint32_t> shard =
-      DecodeBigEndian32(std::string_view(record.key).substr(0, sizeof(uint32_t)));
-  if (!shard) return to_log;
+std::optional<OutgoingRecord> AnswerWays::Send(OutgoingRecord record) {
+  if (!server_ || record.topic != Topic::kWeights) return record;
+  std::optional<uint32_t> shared_of;  // a shard
+  if (record.partition == shared_partition_) {
+    shared_of = DecodeBigEndian32(std::string_view(record.key).substr(0, sizeof(uint32_t)));
+  }
+  std::optional<OutgoingRecord> to_log = server_->Send(std::move(record));
+  if (!shared_of) return to_log;
   if (to_log) {
-    unpublished_.erase(ShardId(*shard));
+    unpublished_.erase(ShardId(*shared_of));
   } else {
-    unpublished_.insert(ShardId(*shard));
+    unpublished_.insert(ShardId(*shared_of));
   }
   return to_log;
 }

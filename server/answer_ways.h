@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -26,8 +27,8 @@ class AnswerWays {
                                                     int32_t shared_partition, Wakeup* wakeup,
                                                     const std::atomic<bool>& stop);
 
-  // Gives a record of `weights` to the streams that get it. Returns whether it is to go to Kafka.
-  bool Send(const OutgoingRecord& record);
+  // Gives a record of `weights` to the streams that get it. Returns it if it is to go to Kafka.
+  std::optional<OutgoingRecord> Send(OutgoingRecord record);
   // The workers whose streams have ended since the last call: they are to be answered again.
   std::vector<WorkerId> TakeLost();
   // The shards whose newest values went to workers by streams only, since the last call: who

@@ -525,7 +525,8 @@ class ServerLoop {
   WaitingReport waiting_report_{std::chrono::duration<double>(config_.server().waiting_report_s())};
   std::vector<OutgoingRecord> out_;  // but answers, which are sent as they are made
   const RecordSink answers_{[this](OutgoingRecord record) {
-    return ways_->Send(record) ? sender_->SendOne(std::move(record)) : absl::OkStatus();
+    std::optional<OutgoingRecord> to_log = ways_->Send(std::move(record));
+    return to_log ? sender_->SendOne(*std::move(to_log)) : absl::OkStatus();
   }};
   ShardFolds folds_{feeds_, answers_};
   WeightsPublisher weights_{shards_, feeds_, answers_};

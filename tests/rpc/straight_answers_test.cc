@@ -112,7 +112,8 @@ TEST_F(StraightAnswersTest, ComeInOrderToTheProcessThatHasTheWorkerAndNotThrough
     EXPECT_EQ(got_[static_cast<size_t>(i) + 1], std::pair(2, std::to_string(i)));
   }
   receiver->Subscribe({2});
-  ASSERT_TRUE(Until(receiver.get(), [&] { return server->Send(AnswerTo(1, "not any more")); }));
+  ASSERT_TRUE(
+      Until(receiver.get(), [&] { return server->Send(AnswerTo(1, "not any more")).has_value(); }));
   EXPECT_THAT(server->TakeLost(), testing::ElementsAre(WorkerId(1)));
 }
 
