@@ -54,10 +54,11 @@ AnswerRoutes::Ways AnswerRoutes::RouteMessage(const OutgoingRecord& record, size
 AnswerRoutes::Ways AnswerRoutes::Route(const OutgoingRecord& record) {
   const StatusOr<Frame> frame = ParseFrame(record.value);
   MILLRACE_CHECK(frame.ok());
-  if (frame->index == 0) ways_ = RouteMessage(record, record.value.size() * frame->count);
-  std::erase_if(ways_.streams, [this](Stream stream) { return !waiting_.contains(stream); });
-  for (const Stream stream : ways_.streams) waiting_.at(stream) += record.value.size();
-  return ways_;
+  Ways& ways = ways_[record.key.substr(0, sizeof(uint32_t))];
+  if (frame->index == 0) ways = RouteMessage(record, record.value.size() * frame->count);
+  std::erase_if(ways.streams, [this](Stream stream) { return !waiting_.contains(stream); });
+  for (const Stream stream : ways.streams) waiting_.at(stream) += record.value.size();
+  return ways;
 }
 
 void AnswerRoutes::Taken(Stream stream, size_t bytes) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "base/types.h"
@@ -36,7 +37,8 @@ class AnswerRoutes {
     bool log = true;
   };
   // Where a record goes. All chunks of a message go the same ways, but for streams that end
-  // meanwhile. REQUIRES: the chunks of a message are asked for one after the other.
+  // meanwhile. REQUIRES: of each shard, the chunks of a message are asked for one after the other.
+  // (Shards of one process answer side by side.)
   Ways Route(const OutgoingRecord& record);
   // A record of so many bytes waits no more.
   void Taken(Stream stream, size_t bytes);
@@ -50,7 +52,8 @@ class AnswerRoutes {
   Stream last_ = 0;
   std::map<Stream, size_t> waiting_;      // bytes, of each that is open
   std::map<WorkerId, Stream> stream_of_;  // open ones
-  Ways ways_;                             // of the last message
+  // Of each shard's last message, by its number as it stands in the key.
+  std::map<std::string, Ways> ways_;
 };
 
 }  // namespace millrace

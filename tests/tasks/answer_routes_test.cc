@@ -5,9 +5,11 @@
 
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/big_endian.h"
 #include "topics/frame.h"
 
 namespace millrace {
@@ -135,6 +137,22 @@ TEST_F(AnswerRoutesTest, AllChunksOfAMessageGoTheSameWay) {
   EXPECT_FALSE(roomy.Route({Topic::kWeights, 0, "", frames[1], {1}}).log);
   roomy.Close(open);
   EXPECT_THAT(roomy.Route({Topic::kWeights, 0, "", frames[2], {1}}).streams, IsEmpty());
+}
+
+TEST_F(AnswerRoutesTest, ChunksOfShardsThatAnswerSideBySideGoTheirOwnWays) {
+  const auto one = Subscribed({1});
+  const auto other = Subscribed({2});
+  const std::vector<std::string> frames = MakeFrames(std::string(40, 'x'), 7, 40);
+  ASSERT_EQ(frames.size(), 2U);
+  for (uint32_t chunk = 0; chunk < 2; ++chunk) {
+    for (const auto& [shard, worker, stream] :
+         {std::tuple(0U, WorkerId(1), one), std::tuple(1U, WorkerId(2), other)}) {
+      const std::string key = EncodeBigEndian32(shard) + EncodeBigEndian32(chunk);
+      const AnswerRoutes::Ways ways =
+          routes_.Route({Topic::kWeights, 0, key, frames[chunk], {worker}});
+      EXPECT_THAT(ways.streams, ElementsAre(stream)) << "shard " << shard << ", chunk " << chunk;
+    }
+  }
 }
 
 }  // namespace
