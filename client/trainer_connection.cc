@@ -120,9 +120,9 @@ StatusOr<std::unique_ptr<TrainerConnection::Layout>> TrainerConnection::OpenLayo
       EnterLayout(*registry_, features_, layout->config, layout->training, stop_).status());
   const KafkaOptions kafka = ToKafkaOptions(config_);
   const std::string topic = TopicName(layout->config, Topic::kWeights);
-  MILLRACE_ASSIGN_OR_RETURN(layout->sender,
-                            RecordSender::Create(layout->config, "trainer", {Topic::kGradients},
-                                                 broker_retry_, &wakeup_));
+  MILLRACE_ASSIGN_OR_RETURN(
+      layout->sender,
+      RecordSender::Create(layout->config, "trainer", {Topic::kGradients}, broker_retry_, nullptr));
   ConsumerOptions options;
   options.client_id = "trainer-weights";
   options.fetch_wait = kFetchWait;
