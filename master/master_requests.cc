@@ -143,11 +143,12 @@ Status CheckRuns(const std::string& name, const JobProcesses& job, const std::st
       absl::StrCat(name, " does not run, so ", else_what, ": start MasterApp first"));
 }
 
-Status StillReshards(const std::string& name, const JobProcesses& job) {
+// `what`: its workers or shards, of which it will have so many.
+Status StillChanges(const std::string& name, uint32_t number, const std::string& what) {
   return absl::FailedPreconditionError(
-      absl::StrCat(name, " is still changing to ", job.state.next_shards(),
-                   " shards, so nothing has changed: try again when MasterApp status shows that "
-                   "this is done"));
+      absl::StrCat(name, " is still changing to ", number, " ", what,
+                   ", so nothing has changed: try again when MasterApp status shows that this is "
+                   "done"));
 }
 
 // Whether there is something to be changed.
@@ -163,17 +164,14 @@ StatusOr<bool> CheckResize(const JobConfig& config, const JobProcesses& job, uin
                                                    ", as it was begun (MasterApp --max-workers)"));
   }
   if (workers == job.leases->size) return job.leases->is_resizing;
-  if (job.state.next_shards() != 0) return StillReshards(name, job);
+  if (job.state.next_shards() != 0) {
+    return StillChanges(name, job.state.next_shards(), "shards");
+  }
   if (job.leases->is_over) {
     return absl::FailedPreconditionError(
         absl::StrCat("all rows of ", name, " are leased: it ends with the workers that it has"));
   }
-  if (job.leases->is_resizing) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, " is still changing to ", job.leases->size,
-                     " workers, so nothing has changed: try again when MasterApp status shows that "
-                     "this is done"));
-  }
+  if (job.leases->is_resizing) return StillChanges(name, job.leases->size, "workers");
   return true;
 }
 
@@ -253,15 +251,12 @@ StatusOr<bool> CheckReshard(const JobConfig& config, const JobProcesses& job, ui
                      "changed"));
   }
   if (job.state.next_shards() != 0 && job.state.next_shards() != shards) {
-    return StillReshards(name, job);
+    return StillChanges(name, job.state.next_shards(), "shards");
   }
   if (job.state.next_shards() == shards) return true;
   if (ShardsOf(job) == shards) return false;
   if (job.leases && job.leases->is_resizing) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, " is still changing to ", job.leases->size,
-                     " workers, so nothing has changed: try again when MasterApp status shows that "
-                     "this is done"));
+    return StillChanges(name, job.leases->size, "workers");
   }
   if (job.state.layout().number() + 1 >= kMostLayouts) {
     return absl::FailedPreconditionError(absl::StrCat(name, " has changed its shards ",
