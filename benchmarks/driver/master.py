@@ -90,6 +90,10 @@ class ByMaster(Job):
         """Until the process has its share again."""
         time.sleep(SHARED_S)
 
+    def _has_ended(self, name):
+        """What the master started it starts again."""
+        return name in self.running and super()._has_ended(name)
+
     def log(self, name):
         path = self.run_dir / "logs" / f"{name}.log"
         if (self.folder / f"{name}.log").exists():
