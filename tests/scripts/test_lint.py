@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/lint: which files it gives clang-tidy as one."""
+"""scripts/lint: which files it gives clang-tidy as one, and what it does not read again."""
 
 import importlib.machinery
 import importlib.util
@@ -67,6 +67,66 @@ class Groups(unittest.TestCase):
     def test_tests_are_kept_apart_by_nothing(self):
         test = hides("int Count();\nTEST(A, B) {}")
         self.assertEqual(self.groups(test, test), [[0, 1]])
+
+
+class Passes(unittest.TestCase):
+    """On a tree of one file and a program of its own in clang-tidy's place, which writes down that it ran."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="millrace-scripts-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.program = self.folder / "tidy"
+        self.ran = self.folder / "ran"
+        self.status = 0
+        self.replace("PASSED", str(self.folder / "cache"))
+
+    def replace(self, name, value):
+        patch = mock.patch.object(lint, name, value)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def runs(self, clone, text):
+        """Whether clang-tidy looks at this text in this clone; what is wrong with it."""
+        root = self.folder / clone
+        for name, content in (("a.cc", text), (".clang-tidy", ""), ("scripts/lint", ""),
+                              ("scripts/lib/python.sh", ""), ("messages/a.proto", ""), ("build/lint/x", "")):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(content)
+        self.program.write_text(f"#!/bin/sh\necho ran >>{self.ran}\necho wrong\nexit {self.status}\n")
+        self.program.chmod(0o700)
+        self.ran.write_text("")
+        self.replace("ROOT", str(root))
+        self.replace("WORK", str(root / "build" / "lint"))
+        lint.read.cache_clear()
+        self.addCleanup(lint.read.cache_clear)
+        found = lint.tidy(str(self.program), ["a.cc"], {"a.cc": [f"-I{root}"]})
+        return self.ran.read_text() != "", found
+
+    def test_what_has_passed_is_not_read_again_also_not_in_another_clone(self):
+        self.assertEqual(self.runs("one", "int a;"), (True, []))
+        self.assertEqual(self.runs("one", "int a;"), (False, []))
+        self.assertEqual(self.runs("other", "int a;"), (False, []))
+        self.assertEqual(self.runs("other", "int b;"), (True, []))
+
+    def test_what_has_not_passed_is_read_again(self):
+        self.status = 1
+        for _ in range(2):
+            self.assertEqual(self.runs("one", "int a;"), (True, ["wrong"]))
+
+    def test_what_was_not_used_for_long_is_forgotten(self):
+        self.runs("one", "int a;")
+        lint.forget_old()
+        self.assertEqual(self.runs("one", "int a;"), (False, []))
+        for entry in (self.folder / "cache").iterdir():
+            os.utime(entry, (0, 0))
+        lint.forget_old()
+        self.assertEqual(self.runs("one", "int a;"), (True, []))
+
+    def test_a_cache_that_cannot_be_written_costs_only_time(self):
+        (self.folder / "cache").write_text("no folder")
+        for _ in range(2):
+            self.assertEqual(self.runs("one", "int a;"), (True, []))
 
 
 class ClangTidy(unittest.TestCase):
