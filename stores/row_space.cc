@@ -40,8 +40,10 @@ void RowSpace::Add() {
 std::byte* RowSpace::NewMemorySegment() {
   const size_t bytes = row_bytes_ << shift_;
   if (blocks_.empty() || blocks_.back().get_deleter().bytes - block_used_ < bytes) {
-    // (A small space has no use for more than it may fill.)
-    const size_t block = std::max(bytes, std::min(kBlockBytes, options_.memory_bytes));
+    // Most spaces never have more than a segment, and to map a whole block for it takes time. (Nor
+    // has a small space any use for more than it may fill.)
+    const size_t block =
+        blocks_.empty() ? bytes : std::max(bytes, std::min(kBlockBytes, options_.memory_bytes));
     blocks_.emplace_back(HugePageAllocator<std::byte>().allocate(block), FreeBlock{block});
     block_used_ = 0;
   }
