@@ -42,8 +42,8 @@ buffer; 1 to 3 shards on 1 to 3 servers, with replicas; snapshots, and jobs that
 another number of shards. Of each it is checked that
 
   - every row is counted exactly once, and every malformed row is in the reject file once;
-  - a sequential one-pass job ends in the same bytes as an undisturbed run of it: the weights, and
-    every embedding row of the snapshot at its end;
+  - a sequential one-pass job ends in the same bytes as an undisturbed run of it on one shard: the
+    weights, and every embedding row of the snapshot at its end;
   - every program ends with an exit code that has a cause, and none hangs;
   - no log has an error, or a line of a library, that no event has caused;
   - memory is bounded, and a broker's disk is steady from job to job.
@@ -92,8 +92,8 @@ def parse(arguments):
     parser.add_argument("--rate", type=int, default=1500, metavar="R",
                         help="--endless: rows per second [1500]")
     parser.add_argument("--plant", choices=("row", "kill"), default="",
-                        help="an error of our own, which must be reported: a row is left out, or a "
-                             "program killed without our order; exit code 0 when it is")
+                        help="an error of our own, and no accidents: a row is left out, or a program "
+                             "killed without our order; exit code 0 when that is reported")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=pathlib.Path, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
