@@ -12,7 +12,7 @@ CLASSES = "low", "middle", "high"
 COLUMNS = ["--categorical", "shop,shop*day", "--categorical-buckets", "64"]
 ID_COLUMNS = ["--ids", "shop,day,shop*day,id"]
 TEXT = ["--text", "words", "--text-buckets", "64"]
-BURSTS, FIRST_BURST = 100, 1_600_000_000  # in which a plan's rows come; when, in seconds
+BURSTS = 100  # in which a plan's rows come, at most
 
 
 def classes(plan):
@@ -35,15 +35,9 @@ def features(plan):
 
 
 def write_data(plan, path):
-    """The rows of a plan; how many of them are to be trained on: those of a class asked for. They were recorded in
-    bursts, one a second: rows that come alone cost brokers more time than the training does."""
+    """The rows of a plan; how many of them are to be trained on: those of a class asked for."""
     topology.write_csv(path, plan.rows, seed=plan.data_seed)
-    with open(path, newline="", encoding="utf-8") as file:
-        header, *rows = csv.reader(file)
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file)
-        out.writerow([*header, "recorded"])
-        out.writerows([*row, FIRST_BURST + i * BURSTS // len(rows)] for i, row in enumerate(rows))
+    topology.record_in_bursts(path, -(-plan.rows // BURSTS))
     return plan.rows - len(malformed_ids(plan, path))
 
 

@@ -17,7 +17,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import topology  # noqa: E402
 
-ROWS = 24_001  # a short last batch, and unequal partitions
+ROWS = 12_001  # a short last batch, and unequal partitions
 SEQUENTIAL = ["--consistency", "sequential", "--batch-rows", "16", "--learning-rate", "0.2",
               "--l2", "0.0001"]  # fmt: skip
 
@@ -36,12 +36,19 @@ class OnABroker(topology.OnABroker):
         return job
 
     def disturb(self, job, victims, seed, pause=(0.3, 1.0)):
+        """Kills one after the other, and starts it again. Of a job that is fed, before its last rows come."""
         draw = random.Random(seed)
+        if job.stream:
+            job.feed(0.9)
         for victim in victims:
             time.sleep(draw.uniform(*pause))
+            if job.stream:
+                self.assertIsNone(job.processes[victim].poll(), f"{victim} has ended\n{job.tails()}")
             if job.processes[victim].poll() is None:
                 job.kill(victim)
                 job.start(victim)
+        if job.stream:
+            job.feed(1)
 
     def assert_equals_reference(self, job):
         weights, rows = job.reference()
@@ -99,7 +106,7 @@ class Modes(OnABroker):
                        producer=["--rows-per-turn", "200"]).start()  # fmt: skip
         job.wait_all()
         self.assert_equals_reference(job)
-        # Some 6,000 rows of each worker: 180 rounds up to batches of 100 rows, and 28 of these.
+        # Some 3,000 rows of each worker: 180 rounds up to batches of 100 rows, and 28 of these.
         self.assertLess(self.assert_every_row_counted_once(job)["rounds"], 250)
 
     def test_eventual_counts_every_row_once_and_learns(self):
@@ -155,7 +162,7 @@ class Modes(OnABroker):
         # Slowly enough for rounds between the rows also on a machine that has other things to do.
         job = self.job(training=["--schedule", "buffer", "--learning-rate", "0.2",
                                  "--rounds-after-end", "5"],
-                       producer=["--rate", "6000"], fed=True).start()  # fmt: skip
+                       pace=3000, fed=True).start()  # fmt: skip
         job.feed(0.02)
         job.wait_for_readers()
         job.feed(1)
@@ -205,10 +212,9 @@ class Modes(OnABroker):
         # (What an update has depends on what has come by then: no plain loop knows it.)
         job = self.job(training=["--model", "network", "--hidden", "12,6", "--schedule", "buffer",
                                  "--rounds-after-end", "20"],
-                       producer=["--rate", "6000"], fed=True).start()  # fmt: skip
+                       pace=3000, fed=True).start()  # fmt: skip
         job.feed(0.02)
         job.wait_for_readers()
-        job.feed(1)
         self.disturb(job, ["worker0", "server"], seed=9)
         job.wait_all()
         summary = job.summary()
@@ -240,7 +246,6 @@ class Modes(OnABroker):
         job.feed(0.5)
         job.wait_for_readers()
         self.disturb(job, ["worker0", "server"], seed=5)
-        job.feed(1)
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
@@ -277,7 +282,7 @@ class Files(OnABroker):
         plain, peoples = self.path / "plain.csv", self.path / "peoples.csv.gz"
         topology.write_two_forms(plain, peoples, ROWS)
         job = self.job(data=peoples, features=topology.PEOPLES_FEATURES,
-                       producer=["--encoding", "latin1", "--rate", "4000"]).start()  # fmt: skip
+                       producer=["--encoding", "latin1", "--rate", "2000"]).start()  # fmt: skip
         pause = 0.5
         while "rows already; continuing after them" not in job.log("producer"):
             time.sleep(pause)
@@ -328,7 +333,7 @@ class Bins(OnABroker):
     ]  # fmt: skip
 
     def test_they_equal_those_of_the_plain_loop_whoever_is_killed(self):
-        job = self.job(features=self.features, producer=["--rate", "6000"]).start()
+        job = self.job(features=self.features, producer=["--rate", "3000"]).start()
         job.wait_for_log("server", "classes, in the order of their columns")  # published
         self.disturb(job, ["producer", "server", "worker0", "producer"], seed=16)
         job.wait_all()
@@ -392,19 +397,21 @@ class Bins(OnABroker):
 
 class Crashes(OnABroker):
     def test_a_killed_server_comes_back_with_every_update(self):
-        job = self.job(producer=["--rate", "8000"]).start()
+        job = self.job(pace=4000, fed=True).start()
         self.disturb(job, ["server"] * 4, seed=1)
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
 
     def test_a_server_that_lost_its_disk_comes_back_from_the_topic(self):
-        job = self.job(producer=["--rate", "8000"]).start()
+        job = self.job(pace=4000, fed=True).start()
+        job.feed(0.9)
         for _ in range(2):
             time.sleep(1)
             job.kill("server")
             subprocess.run(["rm", "-rf", job.folder / "server"], check=True)
             job.start("server")
+        job.feed(1)
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
@@ -413,9 +420,9 @@ class Crashes(OnABroker):
         for name, flags in {"dense": [], "wide": ["--wide-above", "0"]}.items():
             with self.subTest(name):
                 job = self.job(f"-{name}", servers={"server": [0], "server1": [1, 2]},
-                               training=["--consistency", "sequential", "--batch-rows", "16",
+                               training=["--consistency", "sequential", "--batch-rows", "32",
                                          *flags],
-                               producer=["--rate", "8000"]).start()  # fmt: skip
+                               pace=4000, fed=True).start()  # fmt: skip
                 self.disturb(job, ["worker0", "server1", "worker1", "server", "worker0"], seed=8)
                 job.wait_all()
                 self.assert_equals_reference(job)
@@ -425,9 +432,9 @@ class Crashes(OnABroker):
         weights = []
         for victims in [], ["worker0", "server1", "worker1", "server"]:
             job = self.job("-killed" if victims else "", servers={"server": [0], "server1": [1, 2]},
-                           training=["--consistency", "sequential", "--batch-rows", "16",
+                           training=["--consistency", "sequential", "--batch-rows", "32",
                                      "--compress", "bf16"],
-                           producer=["--rate", "8000"]).start()  # fmt: skip
+                           pace=4000, fed=True).start()  # fmt: skip
             self.disturb(job, victims, seed=9)
             job.wait_all()
             self.assert_every_row_counted_once(job)
@@ -436,21 +443,21 @@ class Crashes(OnABroker):
         self.assertNotEqual(weights[0], job.reference()[0])  # which knows no compression
 
     def test_killed_workers_are_taken_over_and_come_back(self):
-        job = self.job(producer=["--rate", "8000"]).start()
+        job = self.job(pace=4000, fed=True).start()
         self.disturb(job, ["worker0", "worker1", "worker0", "worker1"], seed=2)
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
 
     def test_a_killed_producer_goes_on_behind_its_last_row(self):
-        job = self.job(producer=["--rate", "12000"]).start()
+        job = self.job(producer=["--rate", "6000"]).start()
         self.disturb(job, ["producer"] * 3, seed=3, pause=(0.2, 0.6))
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
 
     def test_everything_killed_at_once_goes_on(self):
-        job = self.job(producer=["--rate", "12000"]).start()
+        job = self.job(producer=["--rate", "6000"]).start()
         for _ in range(2):
             time.sleep(1)
             alive = [name for name, process in job.processes.items() if process.poll() is None]
@@ -465,13 +472,13 @@ class Crashes(OnABroker):
 
     def test_eventual_mode_counts_once_under_crashes(self):
         job = self.job(training=["--consistency", "eventual", "--batch-rows", "16"],
-                       producer=["--rate", "8000"]).start()  # fmt: skip
+                       pace=4000, fed=True).start()  # fmt: skip
         self.disturb(job, ["server", "worker0", "server", "worker1"], seed=4)
         job.wait_all()
         self.assert_every_row_counted_once(job)
 
     def test_ctrl_c_stops_cleanly_and_loses_nothing(self):
-        job = self.job(producer=["--rate", "12000"]).start()
+        job = self.job(producer=["--rate", "6000"]).start()
         for name in ["worker0", "server", "producer", "worker1"]:
             time.sleep(0.4)
             if job.processes[name].poll() is not None:
@@ -485,11 +492,11 @@ class Crashes(OnABroker):
         self.assert_equals_reference(job)
 
 
-class BrokerThatEnds(OnABroker):
+class BrokerThatIsAway(OnABroker):
     needs_own_broker = True
 
-    def test_by_a_kill_is_waited_for(self):
-        job = self.job(producer=["--rate", "12000"]).start()
+    def test_after_a_kill_is_waited_for(self):
+        job = self.job(producer=["--rate", "6000"]).start()
         time.sleep(1)
         self.broker.kill()
         time.sleep(1)
@@ -498,14 +505,39 @@ class BrokerThatEnds(OnABroker):
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
 
-    def test_by_a_stop_is_waited_for(self):
-        job = self.job(producer=["--rate", "12000"]).start()
+    def test_after_a_stop_is_waited_for(self):
+        job = self.job(producer=["--rate", "6000"]).start()
         time.sleep(1)
         self.broker.stop()
         time.sleep(1)
         self.broker.start()
         job.wait_all()
         self.assert_equals_reference(job)
+
+    def test_is_waited_for_by_processes_that_start_before_it_in_any_order(self):
+        self.broker.stop()
+        job = self.job()
+        for name in ["worker1", "server", "producer", "worker0"]:
+            job.start(name)
+        job.wait_for_log("server", "waiting for Kafka")
+        self.broker.start()
+        job.wait_all()
+        self.assert_equals_reference(job)
+
+    def test_is_what_watch_waits_for_and_blames_nobody_else(self):
+        job = self.job(fed=True)
+        job.commands["watch"] = [topology.PROGRAMS / "Watch", "--brokers", self.broker.address,
+                                 "--job", job.name]  # fmt: skip
+        job.start().feed(0.3)
+        job.wait_for_log("watch", "waiting for rows: ")
+        self.broker.stop()
+        job.wait_for_log("watch", f"waiting for Kafka at {self.broker.address} (--brokers): no answer for ")
+        time.sleep(6)
+        self.assertNotIn("stalled", job.log("watch"))
+        self.broker.start()
+        job.feed(1)
+        job.wait_all()
+        self.assertIn("the job has ended", job.log("watch"))
 
 
 class Drift(OnABroker):
@@ -533,7 +565,7 @@ class Drift(OnABroker):
             with self.subTest(name):
                 job = self.job(name, data=data, servers=servers,
                                training=[*training, "--on-drift", "forget", *flags],
-                               producer=["--rate", "8000"] if victims else []).start()  # fmt: skip
+                               pace=4000, fed=True).start()  # fmt: skip
                 self.disturb(job, victims, seed=10)
                 job.wait_all()
                 self.assert_equals_reference(job)
@@ -559,13 +591,13 @@ class Embeddings(OnABroker):
         return super().job(features=self.features, servers=self.servers, **options)
 
     def test_servers_and_workers_killed_in_turn_change_no_weight(self):
-        job = self.job(producer=["--rate", "6000"]).start()
+        job = self.job(pace=3000, fed=True).start()
         self.disturb(job, ["server1", "worker0", "server", "worker1", "server1"], seed=5)
         job.wait_all()
         self.assert_equals_reference(job)
 
     def test_a_killed_producer_goes_on_behind_its_last_row(self):
-        job = self.job(producer=["--rate", "6000"]).start()
+        job = self.job(producer=["--rate", "3000"]).start()
         self.disturb(job, ["producer"] * 2, seed=6, pause=(0.5, 1))
         job.wait_all()
         self.assert_equals_reference(job)
@@ -573,7 +605,7 @@ class Embeddings(OnABroker):
         self.assert_every_row_counted_once(job, ROWS - summary["rows_rejected"])
 
     def test_all_servers_killed_at_once_come_back_without_their_disks(self):
-        job = self.job(producer=["--rate", "4000"], fed=True).start()
+        job = self.job(pace=2000, fed=True).start()
         job.feed(0.5)
         job.wait_for_checkpoints()
         job.feed(0.9)
@@ -586,12 +618,14 @@ class Embeddings(OnABroker):
         self.assert_equals_reference(job)
 
     def test_a_server_whose_disk_is_full_says_so_and_loses_nothing(self):
-        job = self.job(producer=["--rate", "4000"])
+        data = self.path / "many.csv"  # more than fit there
+        topology.write_csv(data, 2 * ROWS)
+        job = self.job(data=data, pace=4000, fed=True)
         roomy = job.commands["server1"]
         (job.folder / "server1").mkdir()
         # A disk of 800 kB that only this process sees.
         job.commands["server1"] = topology.on_a_small_disk(job.folder / "server1", "800k", roomy)
-        job.start()
+        job.start().feed(1)
         self.assertEqual(job.wait("server1"), 1)
         self.assertRegex(job.log("server1"), f"ServerApp: .*{job.folder}/server1/.*[Nn]o space left")
         self.assertIn("free space on this disk", job.log("server1"))
@@ -604,7 +638,8 @@ class Embeddings(OnABroker):
     def test_a_network_and_ftrl_survive_the_same(self):
         training = [*self.training, "--model", "deepfm", "--hidden", "24,16",
                     "--optimizer", "ftrl", "--l1", "0.01"]
-        job = self.job(training=training, producer=["--rate", "6000"]).start()
+        job = self.job(training=training, pace=3000, fed=True).start()
+        job.feed(0.9)
         job.wait_for_log("server1", "answers workers")
         time.sleep(1)
         job.kill("server1")
@@ -617,7 +652,7 @@ class Embeddings(OnABroker):
     def test_a_network_of_all_columns_survives_the_same(self):
         training = ["--model", "network", "--hidden", "12,6", "--consistency", "sequential",
                     "--batch-rows", "32", "--embedding-cache", "1"]
-        job = self.job(training=training, producer=["--rate", "6000"]).start()
+        job = self.job(training=training, pace=3000, fed=True).start()
         self.disturb(job, ["worker0", "server", "worker1"], seed=8)
         job.wait_all()
         self.assert_equals_reference(job)
@@ -627,7 +662,7 @@ class Embeddings(OnABroker):
         for victims in [], ["server1", "worker0", "server", "worker1"]:
             job = self.job(name="-killed" if victims else "",
                            training=[*self.training, "--compress", "fp16"],
-                           producer=["--rate", "6000"] if victims else []).start()
+                           pace=3000, fed=True).start()
             self.disturb(job, victims, seed=7)
             job.wait_all()
             weights.append(job.weights.read_bytes())
@@ -649,8 +684,8 @@ class Embeddings(OnABroker):
 
     def test_rows_that_have_expired_are_removed_from_parameters(self):
         job = self.job(training=[*self.training, "--expire-after", "0.5"],
-                       producer=["--rate", "6000"])  # fmt: skip
-        job.start()
+                       pace=3000, fed=True)  # fmt: skip
+        job.start().feed(1)
         job.wait_all()
         records = self.broker.keys(f"{job.name}.parameters")
         rows = {key for key, _ in records if key.startswith(b"e")}
@@ -663,7 +698,7 @@ class Embeddings(OnABroker):
         # Its mean is a hundred thousand, and nothing else is to be known of it.
         self.features = ["--label", "price", "--regression", "--ids", "shop,day"]
         job = self.job(training=["--model", "fm", "--factors", "0", "--batch-rows", "32",
-                                 "--tail-after", "20000"]).start()  # fmt: skip
+                                 "--tail-after", "10000"]).start()  # fmt: skip
         job.wait_all()
         summary = job.summary()
         self.assertEqual(summary["progressive"]["rows"], ROWS)
@@ -674,8 +709,8 @@ class Embeddings(OnABroker):
         self.features = ["--label", "price", "--regression", "--numeric", "weight",
                          "--categorical", "verdict", "--ids", "shop,day"]  # fmt: skip
         job = self.job(training=["--consistency", "sequential", "--batch-rows", "32",
-                                 "--loss", "huber", "--tail-after", "20000"],
-                       producer=["--rate", "6000"]).start()  # fmt: skip
+                                 "--loss", "huber", "--tail-after", "10000"],
+                       producer=["--rate", "3000"]).start()  # fmt: skip
         self.disturb(job, ["worker0", "server", "worker1"], seed=8)
         job.wait_all()
         self.assert_equals_reference(job)
@@ -691,8 +726,8 @@ class Embeddings(OnABroker):
                          "--categorical", "verdict", "--ids", "shop,day"]  # fmt: skip
         job = self.job(training=["--model", "network", "--hidden", "12,6", "--loss", "absolute",
                                  "--consistency", "sequential", "--batch-rows", "32",
-                                 "--tail-after", "20000"],
-                       producer=["--rate", "6000"]).start()  # fmt: skip
+                                 "--tail-after", "10000"],
+                       producer=["--rate", "3000"]).start()  # fmt: skip
         self.disturb(job, ["worker0", "server", "worker1"], seed=10)
         job.wait_all()
         self.assert_equals_reference(job)
@@ -705,11 +740,18 @@ class Snapshots(OnABroker):
     """Of a factorization machine on two shards; sequential, so that equal means equal bytes."""
 
     features, training, servers = Embeddings.features, Embeddings.training, Embeddings.servers
+    runs = []
+
+    def shared_run(self):
+        """A job of run_with_snapshots() whose snapshot several tests read, and none changes."""
+        if not self.runs:
+            self.runs.append(self.run_with_snapshots())
+        return self.runs[0]
 
     def run_with_snapshots(self, **options):
         """A job that is asked for a snapshot in the middle; the folder of that one."""
         options.setdefault("training", self.training)
-        job = self.job(features=self.features, servers=self.servers, producer=["--rate", "6000"],
+        job = self.job(features=self.features, servers=self.servers, pace=3000,
                        fed=True, **options)  # fmt: skip
         for server in self.servers:
             if not job.has_rows:
@@ -728,7 +770,7 @@ class Snapshots(OnABroker):
         return job, taken[0]
 
     def test_a_job_goes_on_from_it_on_another_number_of_shards_to_the_same_bytes(self):
-        job, folder = self.run_with_snapshots()
+        job, folder = self.shared_run()
         self.assert_equals_reference(job)
         manifest = json.loads((folder / "manifest.json").read_text())
         clocks = {worker["clock"] for worker in manifest["workers"]}
@@ -754,6 +796,8 @@ class Snapshots(OnABroker):
     def test_a_job_that_learns_row_by_row_goes_on_from_it_to_the_same_bytes(self):
         self.features = [*topology.FEATURES, "--classes", "low,middle,high"]
         self.training = ["--consistency", "sequential", "--batch-rows", "32", "--wide-above", "0"]
+        self.data = self.path / "fewer.csv"  # (a round of such a job takes many records)
+        topology.write_csv(self.data, ROWS // 2)
         job, folder = self.run_with_snapshots()
         self.assert_equals_reference(job)
         self.go_on(job, folder, {"server": [0, 1], "server1": [2]})
@@ -765,7 +809,7 @@ class Snapshots(OnABroker):
     def test_who_asks_while_another_is_on_its_way_hears_that_at_once(self):
         snapshots = self.path / "refused-snapshots"
         job = self.job(features=self.features, training=self.training, servers=self.servers,
-                       producer=["--rate", "6000"], fed=True)  # fmt: skip
+                       pace=3000, fed=True)  # fmt: skip
         for server in self.servers:
             job.commands[server] += ["--snapshot-dir", snapshots]
         for name in "ask", "ask-again":
@@ -787,9 +831,10 @@ class Snapshots(OnABroker):
         self.assertRegex(job.log("server"), r"snapshot \d+ requested")
 
     def test_a_job_that_has_begun_needs_its_snapshot_no_more(self):
-        job, folder = self.run_with_snapshots()
+        job, taken = self.shared_run()
+        folder = shutil.copytree(taken, self.path / "taken-and-removed")
         again = self.job(name="-again", features=self.features, training=self.training,
-                         servers=self.servers, producer=["--rate", "6000"], fed=True)  # fmt: skip
+                         servers=self.servers, pace=3000, fed=True)  # fmt: skip
         without = again.commands["server1"]
         again.commands["server"] += ["--from-snapshot", folder]
         again.start("producer", "server").feed(0.9)
@@ -812,7 +857,7 @@ class Snapshots(OnABroker):
         self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
 
     def test_a_new_stream_begins_with_what_was_learnt_from_another(self):
-        _, folder = self.run_with_snapshots()
+        _, folder = self.shared_run()
         other = self.path / "other.csv"
         topology.write_csv(other, 600, seed=2)
         ends = {}
@@ -829,8 +874,9 @@ class Snapshots(OnABroker):
                            ends["cold"]["progressive"]["accuracy"] + 0.02, ends)
 
     def test_the_model_of_a_job_has_the_figures_of_its_last_evaluation(self):
-        data, held_out = self.path / "some.csv", self.path / "held-out.csv"
-        topology.write_csv(data, 6000)
+        data, more, held_out = (self.path / name for name in ("some.csv", "more.csv", "held-out.csv"))
+        topology.write_csv(data, 3000)
+        topology.write_csv(more, 6000)  # a number is harder to estimate
         topology.write_csv(held_out, 1000, seed=2)
         ids = [*topology.FEATURES, "--ids", "shop,words", "--classes", "low,high"]
         number = ["--label", "price", "--regression", "--numeric", "weight", "--categorical", "shop"]
@@ -849,8 +895,8 @@ class Snapshots(OnABroker):
             ("-network-number", number, ["--model", "network"]),
             ("-buffer", topology.FEATURES, ["--schedule", "buffer", "--buffer-min", "256"]),
         ]:
-            job = self.job(name=name, features=features, data=data, servers=self.servers,
-                           training=["--batch-rows", "32", *training])  # fmt: skip
+            job = self.job(name=name, features=features, data=more if "--regression" in features else data,
+                           servers=self.servers, training=["--batch-rows", "32", *training])  # fmt: skip
             log = job.folder / "evaluation.csv"
             job.commands["server"] += ["--test", held_out, "--evaluation-log", log]
             for server in self.servers:
@@ -876,7 +922,7 @@ class Snapshots(OnABroker):
         training = ["--consistency", "sequential", "--batch-rows", "32"]
         servers = {"server": [0], "server1": [1], "server2": [2]}
         job = self.job(features=topology.FEATURES, training=training, servers=servers,
-                       producer=["--rate", "6000"], fed=True)  # fmt: skip
+                       pace=3000, fed=True)  # fmt: skip
         for server in servers:
             job.commands[server] += ["--snapshot-dir", job.snapshots]
         taken = job.folder / "taken"
@@ -928,7 +974,7 @@ class Snapshots(OnABroker):
             with self.subTest(consistency):
                 job = self.job(name=f"-{consistency[:7]}", features=topology.FEATURES, servers=servers,
                                training=["--consistency", consistency, "--batch-rows", "32"],
-                               producer=["--rate", "6000"], fed=True)  # fmt: skip
+                               pace=3000, fed=True)  # fmt: skip
                 for server in servers:
                     job.commands[server] += ["--snapshot-dir", job.snapshots]
                 job.start().feed(0.5)
@@ -953,7 +999,7 @@ class Snapshots(OnABroker):
         held_out = self.path / "other.csv"
         topology.write_csv(held_out, 1000, seed=3)
         job = self.job(features=topology.FEATURES, training=["--batch-rows", "32"],
-                       producer=["--rate", "6000"], fed=True)  # fmt: skip
+                       pace=3000, fed=True)  # fmt: skip
         log = job.folder / "evaluation.csv"
         job.commands["server"] += ["--test", held_out, "--evaluation-log", log]
         taken = job.folder / "taken"
@@ -1053,14 +1099,14 @@ class Shards(OnABroker):
                                    summary["progressive"]["prior_accuracy"] + 0.1)
 
     def test_servers_and_workers_killed_in_turn_change_no_weight(self):
-        job = self.job(servers=self.servers, producer=["--rate", "8000"]).start()
+        job = self.job(servers=self.servers, pace=4000, fed=True).start()
         Crashes.disturb(self, job, ["server1", "worker0", "server", "server2", "worker1"], seed=6)
         job.wait_all()
         self.assert_equals_reference(job)
         self.assert_every_row_counted_once(job)
 
     def test_a_server_takes_over_the_shard_of_another_from_its_replica(self):
-        job = self.job(servers={"server": [0], "server1": [1]}, producer=["--rate", "4000"],
+        job = self.job(servers={"server": [0], "server1": [1]}, pace=2000,
                        fed=True)  # fmt: skip
         for server in ["server", "server1"]:
             job.commands[server] += ["--replicas", "1"]
@@ -1082,7 +1128,7 @@ class Shards(OnABroker):
         self.assert_every_row_counted_once(job)
 
     def test_all_servers_killed_at_once_come_back_without_their_disks(self):
-        job = self.job(servers=self.servers, producer=["--rate", "4000"], fed=True).start()
+        job = self.job(servers=self.servers, pace=2000, fed=True).start()
         job.feed(0.5)
         job.wait_for_checkpoints()
         job.feed(0.9)
@@ -1104,7 +1150,7 @@ class Recovery(OnABroker):
 
     def start(self, replicas=1):
         job = self.job(features=self.features, servers=self.servers, training=Embeddings.training,
-                       producer=["--rate", "2500"], fed=True)  # fmt: skip
+                       pace=1250, fed=True)  # fmt: skip
         for server in self.servers:
             job.commands[server] += ["--replicas", str(replicas),
                                      "--replica-listen", "127.0.0.1:0"]  # fmt: skip
@@ -1225,7 +1271,7 @@ class NoCopyLeft(OnABroker):
 
     def test_a_shard_goes_on_from_the_weights_of_a_worker_if_that_is_wanted(self):
         # One worker process: where workers move meanwhile, nobody has the weights.
-        job = self.job(producer=["--rate", "1500"], fed=True)
+        job = self.job(pace=750, fed=True)
         job.commands["worker0"] += ["--session-timeout", "60"]  # nor if it is slow
         job.start("server", "worker0", "producer").feed(0.5)
         job.wait_for_checkpoints()
@@ -1263,7 +1309,7 @@ class ParametersMadeAnew(OnABroker):
 
     def test_a_running_server_stops_and_writes_no_checkpoint_that_passes_for_the_shard(self):
         job = self.job(features=self.features, training=self.training, servers=self.servers,
-                       producer=["--rate", "4000"], fed=True)  # fmt: skip
+                       pace=2000, fed=True)  # fmt: skip
         job.start().feed(0.8)
         job.wait_for_checkpoints()
         job.wait_until_it_stands()
@@ -1413,8 +1459,6 @@ class BadInput(OnABroker):
 class Watching(OnABroker):
     """Watch --once: the state of a job, and its exit code."""
 
-    needs_own_broker = True
-
     def wait_for(self, job, code, reason, further=lambda now: True):
         deadline = time.monotonic() + topology.PATIENCE
         while True:
@@ -1422,7 +1466,7 @@ class Watching(OnABroker):
             if found == code and reason in now.get("reason", "") and further(now):
                 return now
             self.assertLess(time.monotonic(), deadline, (found, now))
-            time.sleep(0.2)
+            time.sleep(0.5)
 
     def test_a_job_is_told_to_wait_for_rows_for_its_server_to_be_stalled_or_to_have_ended(self):
         job = self.job(fed=True).start()
@@ -1454,21 +1498,6 @@ class Watching(OnABroker):
         job.start("server")
         self.assertEqual(self.wait_for(job, 4, "for ")["state"], "waiting")
 
-    def test_while_kafka_is_away_watch_says_that_and_blames_nobody(self):
-        job = self.job(fed=True)
-        job.commands["watch"] = [topology.PROGRAMS / "Watch", "--brokers", self.broker.address,
-                                 "--job", job.name]  # fmt: skip
-        job.start().feed(0.3)
-        job.wait_for_log("watch", "waiting for rows: ")
-        self.broker.stop()
-        job.wait_for_log("watch", f"waiting for Kafka at {self.broker.address} (--brokers): no answer for ")
-        time.sleep(6)
-        self.assertNotIn("stalled", job.log("watch"))
-        self.broker.start()
-        job.feed(1)
-        job.wait_all()
-        self.assertIn("the job has ended", job.log("watch"))
-
     def test_a_job_that_learns_runs(self):
         # For longer than Watch may take to look on a busy machine.
         job = self.job(producer=["--rate", "100"]).start()
@@ -1498,18 +1527,6 @@ class Watching(OnABroker):
 
 
 class Order(OnABroker):
-    needs_own_broker = True
-
-    def test_processes_start_in_any_order_and_before_the_broker(self):
-        self.broker.stop()
-        job = self.job()
-        for name in ["worker1", "server", "producer", "worker0"]:
-            job.start(name)
-        job.wait_for_log("server", "waiting for Kafka")
-        self.broker.start()
-        job.wait_all()
-        self.assert_equals_reference(job)
-
     def test_a_worker_that_comes_after_the_end_ends_too(self):
         job = self.job().start()
         job.wait_all()

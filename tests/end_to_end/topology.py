@@ -110,6 +110,17 @@ def write_csv(path, rows, seed=1):
                           draw.randrange(7), " ".join(said)])
 
 
+def record_in_bursts(path, rows_per_burst):
+    """Adds a column `recorded` to a file of rows, in seconds: so many have the same one. A producer that replays
+    them sends few records. At a --rate most rows are sent alone, and brokers spend more on them than on training."""
+    with open(path, newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow([*header, "recorded"])
+        out.writerows([*row, 1_600_000_000 + i // rows_per_burst] for i, row in enumerate(rows))
+
+
 PEOPLES_FEATURES = [
     "--label", "verdict", "--classes", "low,middle,high",
     "--numeric", "price,weight", "--booleans", "paid", "--time-features", "at",
@@ -378,8 +389,15 @@ class Broker:
 class _Stream:
     """A file as somebody else writes it into a pipe."""
 
-    def __init__(self, data, pipe):
-        self.pipe, self._bytes, self._given = pipe, memoryview(data.read_bytes()), 0
+    BURSTS = 5  # a second
+
+    def __init__(self, data, pipe, pace=0):
+        """pace: rows a second, in bursts, each of which takes few requests to a broker. 0: as fast as can be."""
+        content = data.read_bytes()
+        self.pipe, self._bytes, self._given = pipe, memoryview(content), 0
+        self._burst = len(content)
+        if pace:
+            self._burst = max(1, len(content) // content.count(b"\r\n") * pace // self.BURSTS)
         os.mkfifo(pipe)
         self._out, self._thread = None, None
 
@@ -404,7 +422,11 @@ class _Stream:
         try:
             self._out = self._out or open(self.pipe, "wb", buffering=0)
             while self._given < end:
-                self._given += self._out.write(self._bytes[self._given:end])
+                burst_end = min(end, self._given + self._burst)
+                while self._given < burst_end:
+                    self._given += self._out.write(self._bytes[self._given:burst_end])
+                if burst_end < end:
+                    time.sleep(1 / self.BURSTS)
         except BrokenPipeError:
             return  # the producer has died, which its exit code says
         if end == len(self._bytes):
@@ -415,9 +437,10 @@ class Job:
     """Processes of one job. Every process that was started is ended by close()."""
 
     def __init__(self, broker, name, folder, workers=4, training=(), features=FEATURES, data=None,
-                 producer=(), servers=None, common=(), fed=False):
+                 producer=(), servers=None, common=(), fed=False, pace=0):
         """servers: the shards of each ServerApp, by its name; one server of all, if not given.
-        fed: the producer gets its rows from feed(), and not at once; it cannot be started again."""
+        fed: the producer gets its rows from feed(), and not at once; it cannot be started again.
+        pace: so many rows of those a second, in bursts (for why, see record_in_bursts)."""
         self.broker, self.name, self.folder = broker, name, pathlib.Path(folder)
         self.workers, self.training, self.features = workers, list(training), list(features)
         # Said, since a job with --rate has shorter turns than the same without, and so other bytes.
@@ -448,11 +471,12 @@ class Job:
             PROGRAMS / "CsvProducer", *common, *self.features, "--input", data,
             "--reject-file", self.folder / "rejects.csv", *self.producer_flags,
         ]  # fmt: skip
+        self.stream = None
         if fed:  # what can be read once only is not searched for its classes
             if "--classes" not in self.features:
                 self.features += ["--classes", "low,middle,high"]
                 self.commands["producer"] += ["--classes", "low,middle,high"]
-            self.stream = _Stream(data, self.folder / f"{name}-stream.csv")
+            self.stream = _Stream(data, self.folder / f"{name}-stream.csv", pace)
             command = self.commands["producer"]
             command[command.index(data)] = self.stream.pipe
 
@@ -530,7 +554,7 @@ class Job:
             if time.monotonic() > end:
                 logs = "\n".join(self.said(name) for name in names)
                 raise AssertionError(f"'{text}' did not appear in\n{logs}")
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def wait_for_readers(self):
         """Until each shard answers, and some process reads the rows of each worker."""
@@ -554,7 +578,7 @@ class Job:
                 raise AssertionError(f"not every shard has made a checkpoint: {begins}; "
                                      f"ends {self.gradients('latest')}\n{self.tails()}")
             begins = self.gradients("earliest")
-            time.sleep(0.05)
+            time.sleep(0.2)
 
     def wait_until_it_stands(self, timeout=PATIENCE):
         """Until no update comes: all rows that were fed are learnt from. How long that takes depends
@@ -563,13 +587,13 @@ class Job:
         limit = time.monotonic() + timeout
         begun = None  # since the last change: the ends of `gradients`, the programs' waits, answers
         while True:
-            time.sleep(0.1)
+            time.sleep(0.2)
             ends, waits = self.gradients("latest"), self._waits()
             is_changed = begun is None or not ends or ends != begun[0] or waits.keys() != begun[1].keys()
             if is_changed or not self.stream.is_taken():
                 begun, answers = (ends, waits), 0
             answers += 1
-            if answers > 15 and all(waits[pid] - begun[1][pid] >= 20 for pid in waits):
+            if answers > 8 and all(waits[pid] - begun[1][pid] >= 20 for pid in waits):
                 return
             if time.monotonic() > limit:
                 raise AssertionError(f"updates still come: {ends}")
@@ -615,7 +639,7 @@ class Job:
             self.check_that_none_crashed()
             if time.monotonic() > end:
                 raise AssertionError(f"{learnt} of {rows} rows were learnt from in {timeout} s")
-            time.sleep(0.1)
+            time.sleep(0.3)
 
     def rows(self):
         """The embedding rows at its end, by their ids."""
