@@ -19,6 +19,8 @@ from master_processes import processes_in  # noqa: E402
 SEQUENTIAL = ["--consistency", "sequential", "--batch-rows", "16", "--learning-rate", "0.2",
               "--l2", "0.0001"]  # fmt: skip
 MASTER = topology.PROGRAMS / "MasterApp"
+BURSTS_PER_SECOND = 5
+REPLAY = ["--time-column", "recorded", "--speedup", str(BURSTS_PER_SECOND)]
 INCARNATION_BEGINS = r"incarnation (\d+): begins"
 
 
@@ -64,7 +66,7 @@ class MasterJob(topology.Job):
         while (now := [each["phase"] for each in self.status()["processes"]]) != phases:
             if time.monotonic() > end:
                 raise AssertionError(f"{now} instead of {phases}\n{self.log('master')}")
-            time.sleep(0.1)
+            time.sleep(0.3)
 
     def wait_for_hosts(self, wanted):
         """wanted: by the processes that host some, the logical workers of each."""
@@ -73,7 +75,7 @@ class MasterJob(topology.Job):
                        if each["workers"]}) != wanted:
             if time.monotonic() > end or self.processes["master"].poll() is not None:
                 raise AssertionError(f"{now} instead of {wanted}\n{self.log('master')}")
-            time.sleep(0.1)
+            time.sleep(0.3)
 
     def wait_for_log_of(self, process, text, times=1):
         end = time.monotonic() + topology.PATIENCE
@@ -86,8 +88,9 @@ class MasterJob(topology.Job):
     def start_without_a_rate(self):
         """Again, so that the rest of its rows come at once."""
         command = self.commands["master"]
-        rate = command.index("--rate")
-        del command[rate:rate + 2]
+        pace = REPLAY if REPLAY[0] in command else ["--rate", "any"]
+        begin = command.index(pace[0])
+        del command[begin:begin + len(pace)]
         self.start("master")
 
     def end(self):
@@ -99,7 +102,8 @@ class MasterJob(topology.Job):
 
 
 class OnABroker(topology.OnABroker):
-    def job(self, flags=(), rows=0, name=None, **options):
+    def job(self, flags=(), rows=0, rate=0, name=None, **options):
+        """rate: so many of its rows come a second, in bursts (for why, see record_in_bursts)."""
         name = name or self.id().rsplit(".", 1)[-1].replace("_", "-")[:60]
         folder = self.path / name
         folder.mkdir()
@@ -107,6 +111,9 @@ class OnABroker(topology.OnABroker):
         if rows:
             data = folder / "rows.csv"
             topology.write_csv(data, rows)
+        if rate:
+            topology.record_in_bursts(data, max(1, rate // BURSTS_PER_SECOND))
+            flags = [*flags, *REPLAY]
         options.setdefault("training", SEQUENTIAL)
         options.setdefault("data", data)
         job = MasterJob(self.broker, name, folder, flags, **options)
@@ -156,7 +163,7 @@ class Jobs(OnABroker):
         self.assertRegex(job.ask("status"), f"\nWarning: after [0-9]+ rows {text}")
 
     def test_end_in_the_same_bytes_whoever_is_killed(self):
-        job = self.job(["--rate", "1000"], rows=16_000).start()
+        job = self.job(rate=500, rows=8000).start()
         draw = random.Random(1)
         job.wait_for_log("master", "worker-1 runs")
         job.wait_for_phases(["running"] * 4)
@@ -176,7 +183,7 @@ class Jobs(OnABroker):
             masters += 1
         self.assert_ended_well(job)
         self.assert_started_once(job)
-        self.assertEqual(job.summary()["rows_trained"], 16_000)
+        self.assertEqual(job.summary()["rows_trained"], 8000)
         # (One that was killed when it had done its work is not started again.)
         restarts = sum(each["restarts"] for each in job.status()["processes"])
         self.assertLessEqual(restarts, len(deaths), (masters, job.log("master")))
@@ -193,7 +200,7 @@ class Jobs(OnABroker):
 
     def test_that_are_stopped_go_on_later(self):
         # (Rows for minutes: it must not have ended before it is stopped, however slow this machine is.)
-        job = self.job(["--rate", "20"], rows=4000).start()
+        job = self.job(rate=20, rows=4000).start()
         job.wait_for_rows(100)
         self.assertEqual(job.interrupt("master"), 130)
         self.assertEqual(job.running(), {})
@@ -220,7 +227,7 @@ class Shards(OnABroker):
         return {each["name"]: each["shards"] for each in job.status()["processes"] if each["shards"]}
 
     def test_move_and_the_bytes_stay_the_same_whoever_is_killed(self):
-        job = self.job(["--shards", "3", "--server-processes", "2", "--rate", "1000"], rows=16_000).start()
+        job = self.job(["--shards", "3", "--server-processes", "2"], rate=500, rows=8000).start()
         draw = random.Random(1)
         job.wait_for_log("master", "worker-1 runs")
         moves = 0
@@ -244,10 +251,10 @@ class Shards(OnABroker):
             moves += asking.returncode == 0
         self.assertGreaterEqual(moves, 3)
         self.assert_ended_well(job)
-        self.assertEqual(job.summary()["rows_trained"], 16_000)
+        self.assertEqual(job.summary()["rows_trained"], 8000)
 
     def test_move_to_a_process_that_goes_on_with_them_and_back(self):
-        job = self.job(["--shards", "2", "--rate", "300"], rows=4000).start()
+        job = self.job(["--shards", "2"], rate=150, rows=2000).start()
         job.wait_for_rows(100)
         before = job.running()
         self.move(job, 0, "server-1")
@@ -266,10 +273,10 @@ class Shards(OnABroker):
         job.wait_for_log_of("server-0", "shard 0: answers workers", 2)
         self.assertEqual(job.running(), before)  # no process was started for it
         self.assert_ended_well(job)
-        self.assertEqual(job.summary()["rows_trained"], 4000)
+        self.assertEqual(job.summary()["rows_trained"], 2000)
 
     def test_are_dealt_out_again_over_another_number_of_processes(self):
-        job = self.job(["--shards", "3", "--server-processes", "1", "--rate", "300"], rows=4000).start()
+        job = self.job(["--shards", "3", "--server-processes", "1"], rate=150, rows=2000).start()
         job.wait_for_rows(100)
         job.kill("master")
         command = job.commands["master"]
@@ -280,10 +287,10 @@ class Shards(OnABroker):
         self.assert_ended_well(job)
 
     def test_move_to_where_a_replica_is_and_to_where_none_is(self):
-        job = self.job(["--shards", "3", "--replicas", "1", "--replica-listen", "127.0.0.1:0",
-                        "--rate", "300"], rows=8000).start()  # fmt: skip
+        job = self.job(["--shards", "3", "--replicas", "1", "--replica-listen", "127.0.0.1:0"],
+                       rate=150, rows=4000).start()  # fmt: skip
         job.wait_for_log_of("server-1", "shard 0: this server keeps a replica")
-        job.wait_for_rows(300)
+        job.wait_for_rows(150)
         self.move(job, 0, "server-2")
         job.wait_for_log_of("server-2", "shard 0: answers workers")
         taker = (job.run_dir / "logs" / "server-2.log").read_text(errors="replace")
@@ -295,11 +302,11 @@ class Shards(OnABroker):
         self.move(job, 0, "server-0")
         job.wait_for_log_of("server-0", "shard 0: answers workers", 2)
         self.assert_ended_well(job)
-        self.assertEqual(job.summary()["rows_trained"], 8000)
+        self.assertEqual(job.summary()["rows_trained"], 4000)
 
     def test_move_while_the_cut_of_a_snapshot_goes_through_them(self):
         # (Rows for minutes, of which the rest is not waited for.)
-        job = self.job(["--shards", "3", "--server-processes", "2", "--rate", "150"], rows=20_000)
+        job = self.job(["--shards", "3", "--server-processes", "2"], rate=60, rows=8000)
         job.commands["master"] += ["--snapshot-dir", job.snapshots]
         command = [topology.PROGRAMS / "ServerApp", *self.of(job), "--workers", str(job.workers), "--shards",
                    "3", "--snapshot-dir", job.snapshots, "--checkpoint-now"]  # fmt: skip
@@ -310,13 +317,13 @@ class Shards(OnABroker):
             self.addCleanup(asking.kill)
             return asking
 
-        job.start().wait_for_rows(300)
+        job.start().wait_for_rows(100)
         draw = random.Random(1)
         for i in range(6):  # such a snapshot may get lost, but the job goes on
             ask()
             time.sleep(draw.uniform(0, 0.3))
             self.move(job, 2, f"server-{1 - i % 2}")
-            job.wait_for_rows(job.watched()[1]["rows_trained"] + 100)
+            job.wait_for_rows(job.watched()[1]["rows_trained"] + 40)
         end = time.monotonic() + topology.PATIENCE
         while ask().wait() != 0:  # (as long as one that was disturbed is on its way, it is refused)
             self.assertLess(time.monotonic(), end, job.log("master"))
@@ -332,7 +339,7 @@ class Shards(OnABroker):
         self.assertEqual(again.weights.read_bytes(), job.weights.read_bytes())
 
     def test_stay_where_they_are_when_a_move_makes_no_sense(self):
-        job = self.job(["--shards", "2", "--rate", "100"], rows=4000)
+        job = self.job(["--shards", "2"], rate=100, rows=4000)
         self.move(job, 0, "server-1", code=1)  # no master has run it
         job.start()
         job.wait_for_rows(10)
@@ -348,11 +355,11 @@ class Hosts(OnABroker):
 
     SHARES = {"worker-0": [0, 2], "worker-1": [1, 3]}
 
-    ROWS = 20_000
+    ROWS = 6000
 
     def begun(self, processes=2):
         """A job whose rows last longer than anything is waited for here."""
-        job = self.job(["--rate", "150", "--worker-processes", str(processes)], rows=self.ROWS)
+        job = self.job(["--worker-processes", str(processes)], rate=45, rows=self.ROWS)
         job.start().wait_for_log("master", "worker-1 runs" if processes else "server-0 runs")
         return job
 
@@ -409,7 +416,7 @@ class Hosts(OnABroker):
         job.wait_for_hosts(self.SHARES)
         job.kill("master")
         rows = job.watched()[1]["rows_trained"] or 0
-        job.wait_for_rows(rows + 300)
+        job.wait_for_rows(rows + 80)
         self.kill_and_wait_for_the_other(job, before_it_is_told=lambda: job.start("master"))
         self.end(job)
 
@@ -442,7 +449,7 @@ class Hosts(OnABroker):
     def test_are_processes_that_were_started_by_hand_until_the_master_starts_others(self):
         job = self.begun(processes=0)
         self.by_hand(job, "mine")
-        job.wait_for_rows(300)
+        job.wait_for_rows(80)
         job.kill("master")
         command = job.commands["master"]
         command[command.index("--worker-processes") + 1] = "2"
@@ -515,7 +522,7 @@ class Masters(OnABroker):
 class WholeJobs(OnABroker):
     """Evaluations and snapshots every so many steps, and a command at the end, whoever is killed."""
 
-    EVERY = 60
+    EVERY = 30
     KEPT = 2
 
     def marks(self, job):
@@ -539,12 +546,12 @@ class WholeJobs(OnABroker):
                       if (folder / "manifest.json").exists() and not folder.name.endswith(("-end", ".partial")))  # fmt: skip
 
     def whole(self, **options):
-        job = self.job(["--shards", "2", "--rate", "1500"], rows=24_000, **options)
+        job = self.job(["--shards", "2"], rate=750, rows=12_000, **options)
         test = job.folder / "test.csv"
         topology.write_csv(test, 200)
         job.commands["master"] += [
             "--snapshot-dir", job.snapshots, "--snapshot-every", str(self.EVERY), "--snapshots-kept", str(self.KEPT),
-            "--test", test, "--evaluation-every", "20", "--evaluation-log", job.folder / "evaluations.csv",
+            "--test", test, "--evaluation-every", "10", "--evaluation-log", job.folder / "evaluations.csv",
         ]  # fmt: skip
         return job
 
@@ -565,7 +572,7 @@ class WholeJobs(OnABroker):
             end = time.monotonic() + draw.uniform(0.5, 2)
             while time.monotonic() < end:
                 seen.update(self.snapshots(job))
-                time.sleep(0.02)
+                time.sleep(0.1)
         self.assertGreaterEqual(len(seen), 3, job.log("master"))
         self.wait_for_mark(job, "begun")
         self.assertTrue((job.snapshots / f"{job.name}-end" / "manifest.json").exists(), "the others have ended")
@@ -593,8 +600,8 @@ class WholeJobs(OnABroker):
 
     def test_have_snapshots_at_the_same_clocks_whoever_is_killed(self):
         def clocks(name, kills):
-            job = self.job(["--rate", "3000"], rows=12_000, name=name)
-            job.commands["master"] += ["--snapshot-dir", job.snapshots, "--snapshot-every", "25"]
+            job = self.job(rate=1500, rows=6000, name=name)
+            job.commands["master"] += ["--snapshot-dir", job.snapshots, "--snapshot-every", "12"]
             job.start()
             for _ in range(kills):
                 time.sleep(0.7)
@@ -633,7 +640,7 @@ class WholeJobs(OnABroker):
         self.assertTrue((job.folder / "mended").exists())
 
     def test_that_are_stopped_run_no_command_before_they_end(self):
-        job = self.job(["--rate", "20"], rows=4000)
+        job = self.job(rate=20, rows=4000)
         self.at_end(job, "echo ended >> MARKS")
         job.start().wait_for_rows(100)
         self.assertEqual(job.interrupt("master"), 130)
