@@ -45,9 +45,9 @@ make_newest_python() {  # FOLDER
 }
 
 # Leaves the interpreter's path in $newest_python; fails, and has said so, where there is none to be
-# had. REQUIRES python_with.
+# had. Nothing is done when the package was installed from the same files. REQUIRES python_with.
 newest_python_package() {
-  local folder=$root/build/python-newest log=$root/build/python-newest.log launcher=() began words wheel
+  local folder=$root/build/python-newest log=$root/build/python-newest.log launcher=() began words wheel tree
   began=$(now_ms)
   newest_python=$folder/venv/bin/python
   if [[ $(cat "$folder/.have" 2>/dev/null) != "$newest_python_version $newest_python_set" ]]; then
@@ -66,6 +66,9 @@ newest_python_package() {
     } >>"$log" 2>&1 || die "pip could not install $newest_python_set; see build/python-newest.log"
     printf '%s %s\n' "$newest_python_version" "$newest_python_set" >"$folder/.have"
   fi
+  # (With what it is built: a folder that was made anew has no .have-tree.)
+  tree="$newest_python_build_set $(tree_of_the_package)"
+  [[ $(cat "$folder/.have-tree" 2>/dev/null) != "$tree" ]] || return 0
   ! command -v ccache >/dev/null || launcher=(CMAKE_CXX_COMPILER_LAUNCHER=ccache)
   tr ' ' '\n' <<<"$newest_python_build_set" >"$folder/build-constraints.txt"
   # (Most of it was compiled for the other Python, in build/python. With a name of as many folders
@@ -74,5 +77,6 @@ newest_python_package() {
     "$newest_python" -m pip install -q --no-deps --build-constraint "$folder/build-constraints.txt" \
     -C "build-dir=$root/build/python-newest-cmake" "$root/python" >>"$log" 2>&1 ||
     die "pip could not install python/ for Python $newest_python_version; see build/python-newest.log"
+  printf '%s\n' "$tree" >"$folder/.have-tree"
   say "installed the Python package for Python $newest_python_version in $((($(now_ms) - began + 500) / 1000)) s"
 }

@@ -50,14 +50,19 @@ python_with() {
   exec 7>&-
 }
 
+# A line that is another one when a file is, of which the Python package is made.
+tree_of_the_package() {
+  (cd "$root" && find CMakeLists.txt cmake python base messages formats models kafka topics features exports \
+    stores processors tasks job rpc client include -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+}
+
 # The Python package of this tree, in the same environment. The module is built in build/python, where
 # the next build goes on from it. Nothing is done when it was installed from the same files: others may
 # be using it. REQUIRES: python_with package.
 python_package() {
   local log=$root/build/venv.log have=$root/build/venv/.have-tree tree began launcher=()
   began=$(now_ms)
-  tree=$(cd "$root" && find CMakeLists.txt cmake python base messages formats models kafka topics features exports \
-    stores processors tasks job rpc client include -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+  tree=$(tree_of_the_package)
   ! command -v ccache >/dev/null || launcher=(CMAKE_CXX_COMPILER_LAUNCHER=ccache)
   exec 7>"$root/build/.venv.lock"
   flock 7
