@@ -18,7 +18,7 @@ import topology  # noqa: E402
 TASK_TRAINER = topology.PROGRAMS.parent / "examples" / "gloo-trainer" / "gloo_task_trainer"
 TRAINER = topology.PROGRAMS.parent / "examples" / "gloo-trainer" / "gloo_trainer"
 PATIENCE = 120
-ROUNDS = 1500  # with pauses a minute: long enough for all that happens meanwhile
+ROUNDS = 600  # with pauses a minute: long enough for all that happens meanwhile
 
 
 class AllReduce(test_master.OnABroker):
@@ -45,7 +45,7 @@ class AllReduce(test_master.OnABroker):
         end = time.monotonic() + PATIENCE
         while not re.search(pattern, self.said(job, name)):
             self.assertLess(time.monotonic(), end, (pattern, self.said(job, name), job.log("master")))
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     def test_ends_in_the_same_weights_whoever_dies_or_joins(self):
         calm, _ = self.trainers("calm", pause_ms=0, node_timeout=60)
@@ -55,7 +55,7 @@ class AllReduce(test_master.OnABroker):
         # One to train in, and one in which all say that they have done so.
         self.assertEqual(self.said(calm, "worker-0").count("world "), 2, self.said(calm, "worker-0"))
 
-        job, command = self.trainers("disturbed", pause_ms=40, node_timeout=20)
+        job, command = self.trainers("disturbed", pause_ms=100, node_timeout=20)
         self.wait_until_said(job, "worker-1", r"world \d+: member \d of 3")
         time.sleep(1)  # in the middle of its rounds
         job.kill_pid(job.running()["worker-1"][1])
@@ -80,7 +80,7 @@ class AllReduce(test_master.OnABroker):
 class Tasks(test_master.OnABroker):
     """Processes of examples/gloo-trainer that find each other, and get their rows as tasks."""
 
-    RECORDS = 16_000
+    RECORDS = 8_000
     TASK = 64
 
     def trainers(self, name, pause_ms, **options):
@@ -123,7 +123,7 @@ class Tasks(test_master.OnABroker):
         self.assertEqual(set(self.times(job)), {1})
 
     def test_of_members_that_are_killed_go_to_those_who_train_on(self):
-        job = self.trainers("killed-tasks", pause_ms=60)
+        job = self.trainers("killed-tasks", pause_ms=120)
         self.wait_for_world(job, "worker-0", 3)
         kills = 0
         for victim in "worker-1", "worker-2", "worker-1":
@@ -186,7 +186,7 @@ class OwnWorkers(test_master.OnABroker):
         self.assert_ended_well(job)
 
     def test_end_in_the_same_bytes_whoever_dies_or_joins(self):
-        job = self.members("disturbed", 12_000, "--rate", "250").start()
+        job = self.members("disturbed", 4800, "--rate", "100").start()
         self.wait_until_said(job, "worker-1", r"world \d+: member \d of 2, from update \d+")
         time.sleep(2)  # in the middle of its rounds
         job.kill_pid(job.running()["worker-1"][1])
@@ -207,7 +207,7 @@ class OwnWorkers(test_master.OnABroker):
         for name in ("worker-0", "worker-1"):
             job.kill_pid(job.running()[name][1])
         self.assert_ended_well(job)
-        self.assertEqual(job.summary()["rows_trained"], 12_000)
+        self.assertEqual(job.summary()["rows_trained"], 4800)
 
     def stand_still(self, job, name):
         """As a process that gets no processor, or computes without end."""
@@ -216,7 +216,7 @@ class OwnWorkers(test_master.OnABroker):
         return pid
 
     def test_wait_for_one_who_needs_more_than_half_a_minute(self):
-        job = self.members("slow", 6_000, "--rate", "1500", node_timeout=300).start()
+        job = self.members("slow", 1200, "--rate", "300", node_timeout=300).start()
         self.wait_until_said(job, "worker-1", r"world \d+: member \d of 2, from update \d+")
         time.sleep(1)
         pid = self.stand_still(job, "worker-1")
@@ -226,7 +226,7 @@ class OwnWorkers(test_master.OnABroker):
         self.assertNotIn("world is over", self.said(job, "worker-0"))
 
     def test_leave_one_out_who_stands_still_and_take_it_back(self):
-        job = self.members("still", 12_000, "--rate", "300").start()
+        job = self.members("still", 4000, "--rate", "100").start()
         self.wait_until_said(job, "worker-1", r"world \d+: member \d of 2, from update \d+")
         time.sleep(1)
         pid = self.stand_still(job, "worker-1")
@@ -238,7 +238,7 @@ class OwnWorkers(test_master.OnABroker):
         self.assert_ended_well(job)
 
     def test_a_stopped_job_goes_on_where_it_was(self):
-        job = self.members("stopped", 6_000, "--rate", "1000").start()
+        job = self.members("stopped", 1500, "--rate", "250").start()
         self.wait_until_said(job, "worker-1", r"world \d+: member \d of 2, from update \d+")
         time.sleep(2)
         job.ask("stop")
@@ -246,7 +246,7 @@ class OwnWorkers(test_master.OnABroker):
         job.start("master")
         self.wait_until_said(job, "worker-0", r"stopped(.|\n)*world \d+: member \d of \d, from update [1-9]")
         self.assert_ended_well(job)
-        self.assertEqual(job.summary()["rows_trained"], 6_000)
+        self.assertEqual(job.summary()["rows_trained"], 1500)
 
 
 if __name__ == "__main__":

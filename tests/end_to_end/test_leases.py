@@ -40,7 +40,7 @@ class LeasedJob(MasterJob):
         while not enough(counted := self.counted()):
             if time.monotonic() > end or self.processes["master"].poll() is not None:
                 raise AssertionError(f"{counted}\n{self.log('master')}")
-            time.sleep(0.1)
+            time.sleep(0.3)  # (each question starts a program, which asks the broker)
 
     def leased_reference(self):
         """The weights of the plain loop that has the workers' rows by the log of leases."""
@@ -86,6 +86,8 @@ class OnABroker(topology.OnABroker):
 
 
 class Leases(OnABroker):
+    SLOW = ["--rate", "50", "--lease-rows", "16"]  # rows for minutes, of which each worker soon has some
+
     def test_give_all_rows_to_the_workers(self):
         job = self.job(["--shards", "2"], rows=5000).start()
         self.assert_each_row_counted_once(job, 5000)
@@ -100,22 +102,22 @@ class Leases(OnABroker):
         # (Rows that come slowly are in records of few rows, which would be joined without the flag.)
         for lease_rows, rate in (1, ["--rate", "1500"]), (2000, []):
             with self.subTest(lease_rows):
-                job = self.job(["--lease-rows", str(lease_rows), *rate], rows=3000,
+                job = self.job(["--lease-rows", str(lease_rows), *rate], rows=1200,
                                name=f"rows-of-a-lease-{lease_rows}").start()
-                self.assert_each_row_counted_once(job, 3000)
+                self.assert_each_row_counted_once(job, 1200)
                 leases = sum(each["leases"] for each in job.leases()["workers"])
                 if lease_rows == 2000:  # a partition has fewer
                     self.assertIn(leases, range(4, 9))
                     continue
                 ends = self.broker.offsets(f"{job.name}.input-data", 4, "latest")
-                # As many as records, but for those that have no rows. Without the flag it would be some 48.
+                # As many as records, but for those that have no rows. Without the flag it would be some 19.
                 self.assertIn(leases, range(sum(ends) - 20, sum(ends) + 1))
-                self.assertGreater(leases, 200)
+                self.assertGreater(leases, 80)
 
     def kill_all_of_it(self, job, most, must):
         """Kills programs and MasterApp at random until the job ends, or so many deaths; of these programs
         each must be among them."""
-        job.wait_for_counted(lambda counted: sum(counted) > 500)
+        job.wait_for_counted(lambda counted: sum(counted) > 200)
         draw = random.Random(1)
         victims = set()
         deaths = 0
@@ -135,9 +137,9 @@ class Leases(OnABroker):
         self.assertLessEqual(must, victims)
 
     def test_count_each_row_once_whoever_is_killed(self):
-        job = self.job(["--rate", "1500"], rows=15_000, training=SEQUENTIAL).start()
+        job = self.job(["--rate", "400"], rows=5000, training=SEQUENTIAL).start()
         self.kill_all_of_it(job, 25, {"server-0", "worker-0", "worker-1"})
-        self.assert_each_row_counted_once(job, 15_000)
+        self.assert_each_row_counted_once(job, 5000)
         # Who was killed has changed who had which rows, and nothing else.
         self.assertEqual(job.weights.read_bytes(), job.leased_reference())
 
@@ -145,27 +147,27 @@ class Leases(OnABroker):
         # A worker may die when one shard has its last update of a lease, and another has not.
         for name, training in ("rounds", SEQUENTIAL), ("eventual", [*EVENTUAL, "--pipeline", "4"]):
             with self.subTest(name):
-                job = self.job(["--rate", "1500", "--shards", "3", "--lease-rows", "16"], rows=9000,
+                job = self.job(["--rate", "300", "--shards", "3", "--lease-rows", "16"], rows=3000,
                                training=training, name=f"shards-{name}").start()
                 self.kill_all_of_it(job, 15, {"worker-0", "worker-1"})
-                self.assert_each_row_counted_once(job, 9000)
+                self.assert_each_row_counted_once(job, 3000)
                 if training is SEQUENTIAL:
                     self.assertEqual(job.weights.read_bytes(), job.leased_reference())
 
     def test_give_a_slow_process_fewer_rows(self):
-        job = self.job(["--rate", "1500"], rows=15_000).start()
+        job = self.job(["--rate", "500"], rows=5000).start()
         job.wait_for_counted(lambda counted: len(counted) == 4 and min(counted) > 0)
         slow = job.running()["worker-1"][1]
         before = job.counted()
         os.kill(slow, signal.SIGSTOP)
         try:
-            job.wait_for_counted(lambda counted: sum(counted) > sum(before) + 6000)
+            job.wait_for_counted(lambda counted: sum(counted) > sum(before) + 2000)
         finally:
             os.kill(slow, signal.SIGCONT)
-        self.assert_each_row_counted_once(job, 15_000)
+        self.assert_each_row_counted_once(job, 5000)
         counted = job.counted()
         hosted = [sum(counted[0::2]), sum(counted[1::2])]
-        self.assertLess(hosted[1] + 3000, hosted[0], counted)
+        self.assertLess(hosted[1] + 1000, hosted[0], counted)
 
     def wait_for_new_leases(self, job):
         """Until each worker has trained rows that were leased to it after this."""
@@ -174,7 +176,7 @@ class Leases(OnABroker):
             lambda counted: all(now > then for now, then in zip(counted, leased, strict=True)))
 
     def test_reach_a_process_that_takes_over_from_another(self):
-        job = self.job(["--rate", "150", "--relaunch-on-worker-failure", "0"], rows=24_000).start()
+        job = self.job([*self.SLOW, "--relaunch-on-worker-failure", "0"], rows=6000).start()
         job.wait_for_counted(lambda counted: len(counted) == 4 and min(counted) > 0)
         # (It is not started again: it would have its workers back before anything could be seen.)
         os.kill(job.running()["worker-0"][1], signal.SIGABRT)
@@ -183,10 +185,10 @@ class Leases(OnABroker):
         # Without a master nobody gets further rows; the next one goes on.
         job.kill("master")
         job.start_without_a_rate()
-        self.assert_each_row_counted_once(job, 24_000)
+        self.assert_each_row_counted_once(job, 6000)
 
     def test_reach_a_process_that_is_started_again(self):
-        job = self.job(["--rate", "150"], rows=24_000).start()
+        job = self.job(self.SLOW, rows=6000).start()
         job.wait_for_counted(lambda counted: len(counted) == 4 and min(counted) > 0)
         job.kill_pid(job.running()["worker-0"][1])
         job.wait_for_log("master", "worker-0 has ended")
@@ -194,7 +196,7 @@ class Leases(OnABroker):
         self.wait_for_new_leases(job)
         job.kill("master")
         job.start_without_a_rate()
-        self.assert_each_row_counted_once(job, 24_000)
+        self.assert_each_row_counted_once(job, 6000)
 
     def test_leave_no_record_behind_the_last_row_unread(self):
         folder = self.path / "behind"
@@ -223,7 +225,7 @@ class Resizes(OnABroker):
 
     By the rate, rows come for minutes: on no machine are all of them leased before the last resize."""
 
-    RATE = ["--rate", "200"]
+    RATE = ["--rate", "60", "--lease-rows", "16"]
 
     def resize(self, job, workers):
         return subprocess.Popen(
@@ -248,7 +250,7 @@ class Resizes(OnABroker):
         return leases
 
     def grow_and_shrink(self, job, rows, servers):
-        job.wait_for_counted(lambda counted: sum(counted) > 1000)
+        job.wait_for_counted(lambda counted: sum(counted) > 300)
         self.kill_and_resize(job, 8, "worker-0", "server-0")
         job.wait_for_counted(lambda counted: len(counted) == 8 and min(counted) > 0)
         self.kill_and_resize(job, 3, "worker-1", servers[-1])
@@ -262,9 +264,9 @@ class Resizes(OnABroker):
         self.assert_each_row_counted_once(job, rows)
 
     def test_of_rounds_end_in_the_bytes_of_the_log_of_leases_and_resizes(self):
-        job = self.job([*self.RATE, "--lease-rows", "64"], rows=24_000,
+        job = self.job(self.RATE, rows=7200,
                        training=[*SEQUENTIAL, "--update", "gradient"]).start()
-        self.grow_and_shrink(job, 24_000, ["server-0"])
+        self.grow_and_shrink(job, 7200, ["server-0"])
         self.assertEqual(job.weights.read_bytes(), job.leased_reference())
 
     def test_of_several_shards_count_each_row_once(self):
@@ -273,9 +275,9 @@ class Resizes(OnABroker):
             ("eventual", [*EVENTUAL, "--pipeline", "4"]),
         ):
             with self.subTest(name):
-                job = self.job([*self.RATE, "--shards", "3", "--lease-rows", "64"], rows=24_000,
+                job = self.job([*self.RATE, "--shards", "3"], rows=7200,
                                training=training, name=f"resized-{name}").start()
-                self.grow_and_shrink(job, 24_000, ["server-0", "server-1", "server-2"])
+                self.grow_and_shrink(job, 7200, ["server-0", "server-1", "server-2"])
                 if name == "rounds":
                     self.assertEqual(job.weights.read_bytes(), job.leased_reference())
 
@@ -286,13 +288,13 @@ class Resizes(OnABroker):
             self.assertEqual(command.returncode, code, errors)
             self.assertIn(text, errors)
 
-        job = self.job(["--rate", "1500", "--max-workers", "6"], rows=6000).start()
-        job.wait_for_counted(lambda counted: sum(counted) > 500)
+        job = self.job(["--rate", "300", "--max-workers", "6"], rows=2000).start()
+        job.wait_for_counted(lambda counted: sum(counted) > 100)
         refused(job, 0, 2, "workers (--workers): give 1 to")
         refused(job, 7, 2, "may have at most 6")
-        self.assert_each_row_counted_once(job, 6000)
+        self.assert_each_row_counted_once(job, 2000)
         refused(job, 5, 1, "has ended")
-        static = self.job(["--rate", "300"], rows=3000, name="static")
+        static = self.job(["--rate", "100"], rows=1000, name="static")
         at = static.commands["master"].index("--sharding")
         del static.commands["master"][at:at + 2]
         static.start()
@@ -302,7 +304,7 @@ class Resizes(OnABroker):
             self.assertLess(time.monotonic(), end, errors)
             time.sleep(0.2)
         self.assertEqual(static.wait("master"), 0, static.log("master"))
-        self.assertEqual(static.summary()["rows_trained"], 3000)
+        self.assertEqual(static.summary()["rows_trained"], 1000)
 
 
 class Refused(OnABroker):

@@ -74,7 +74,7 @@ class OnABroker(topology.OnABroker):
         done = threading.Event()
 
         def send():
-            while not done.is_set():
+            while not done.wait(0.1):
                 millrace.send(rows, "endless", self.broker.address)
 
         writer = threading.Thread(target=send)
@@ -110,10 +110,13 @@ class OnABroker(topology.OnABroker):
         self.assertLess(errors.std(), frame["y"].std() / 4)
 
 
+STEPS = 600
+
+
 class Factors(test_trainers.OnABroker):
     """Trainers whose embedding tables are on the servers."""
 
-    def factors_of(self, name, servers=test_trainers.SERVERS, steps=1000, training=(), also=None):
+    def factors_of(self, name, servers=test_trainers.SERVERS, steps=STEPS, training=(), also=None):
         """What both trainers read in the end; also: what is done to the job meanwhile."""
         job = self.job(name, ("--optimizer", "adagrad", "--learning-rate", "0.3", *training),
                        [sys.executable, EXAMPLES / "factors_trainer.py"], servers, steps)
@@ -133,9 +136,9 @@ class Factors(test_trainers.OnABroker):
         step = 0
         for name in "trainer1", "server1", "trainer0", "server":
             for trainer in "trainer0", "trainer1":
-                self.wait_for_step(job, trainer, step + 100)
+                self.wait_for_step(job, trainer, step + 50)
             step = max(self.last_step(job, trainer) for trainer in ("trainer0", "trainer1"))
-            self.assertLess(step, 900, "too late to be of any use")
+            self.assertLess(step, STEPS - 50, "too late to be of any use")
             job.kill(name)
             job.start(name)
 
@@ -143,7 +146,7 @@ class Factors(test_trainers.OnABroker):
         calm, right = self.factors_of("factors-calm")
         errors = [float(error) for error in re.findall(r"^step \d+: ([\d.]+)$", calm.log("trainer0"), re.M)]
         self.assertGreater(sum(errors[:10]), 20, "it knows nothing at first")
-        self.assertLess(sum(errors[-10:]), 5, "it has learnt the ratings")
+        self.assertLess(sum(errors[-10:]), 7, "it has learnt the ratings")
         killed, factors = self.factors_of("factors-killed", also=self.kill_each_once)
         self.assertEqual(factors.tobytes(), right.tobytes())
         self.assertNotIn("step 0: ", killed.said("trainer0"), "it goes on where it was killed")

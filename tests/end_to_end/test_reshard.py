@@ -43,7 +43,7 @@ class ReshardsOnABroker(OnABroker):
         while job.status()["layout"] < number:
             self.assertLess(time.monotonic(), end, job.log("master"))
             self.assertIsNone(job.processes["master"].poll(), job.log("master"))
-            time.sleep(0.1)
+            time.sleep(0.3)
 
     def reshard_while_all_are_killed(self, job, draw, number, shards):
         """number: of the layout that comes. MasterApp is started again, and starts the others again."""
@@ -67,67 +67,77 @@ class ReshardsOnABroker(OnABroker):
         self.wait_for_layout(job, number)
         self.assertEqual(self.shards(job)[0], list(range(shards)))
 
+    @staticmethod
+    def let_it_end(job):
+        """All that was to happen to it has happened, so the rest of its rows come at once."""
+        job.kill("master")
+        job.start_without_a_rate()
+
     def topics(self, job):
         return {name for name in self.broker.topics() if name.startswith(job.name + ".")}
 
 
 class Resharding(ReshardsOnABroker):
     def test_changes_no_byte_and_no_process(self):
-        job = self.job(["--shards", "2", "--rate", "400"], rows=9000).start()
-        job.wait_for_rows(300)
+        job = self.job(["--shards", "2", "--rate", "100"], rows=5000).start()
+        job.wait_for_rows(100)
         before = job.running()
         self.reshard(job, 5)
         self.assertEqual(self.shards(job), ([0, 1, 2, 3, 4], 1))
         self.assertIn("the job has 5 shards from now on", job.log("master"))
         trained = job.watched()[1]["rows_trained"]
-        job.wait_for_rows(trained + 300)
+        job.wait_for_rows(trained + 100)
         self.reshard(job, 5)  # it has so many
         self.assertEqual(self.shards(job)[1], 1)
         self.reshard(job, 1)
         self.assertEqual(self.shards(job), ([0], 2))
-        job.wait_for_rows(job.watched()[1]["rows_trained"] + 300)
+        job.wait_for_rows(job.watched()[1]["rows_trained"] + 100)
         self.assertEqual(job.running(), before)
+        self.let_it_end(job)
         self.assert_ended_well(job)
-        self.assertEqual(job.summary()["rows_trained"], 9000)
+        self.assertEqual(job.summary()["rows_trained"], 5000)
         self.refused(job, "reshard", "--shards", "2")  # it has ended
 
     def test_changes_no_byte_whoever_is_killed(self):
-        job = self.job(["--shards", "2", "--rate", "500"], rows=20_000).start()
+        job = self.job(["--shards", "2", "--rate", "100"], rows=6000).start()
         draw = random.Random(1)
-        job.wait_for_rows(300)
+        job.wait_for_rows(100)
         for number, shards in enumerate((5, 1, 3), 1):
             self.reshard_while_all_are_killed(job, draw, number, shards)
             job.wait_for_rows(job.watched()[1]["rows_trained"] + 100)
         self.assertEqual(self.shards(job)[1], 3)  # each change was carried out once
+        self.let_it_end(job)
         self.assert_ended_well(job)
-        self.assertEqual(job.summary()["rows_trained"], 20_000)
+        self.assertEqual(job.summary()["rows_trained"], 6000)
 
     def test_counts_each_row_once_where_the_job_is_not_sequential(self):
         for consistency in ("eventual", "bounded:2"):
             with self.subTest(consistency):
-                job = self.job(["--shards", "1", "--rate", "500"], rows=6000,
+                job = self.job(["--shards", "1", "--rate", "80"], rows=4000,
                                name="reshard-" + consistency.split(":", maxsplit=1)[0],
                                training=["--consistency", consistency, "--batch-rows", "16"])  # fmt: skip
-                job.start().wait_for_rows(300)
+                job.start().wait_for_rows(100)
                 self.reshard(job, 3)
-                job.wait_for_rows(job.watched()[1]["rows_trained"] + 300)
+                job.wait_for_rows(job.watched()[1]["rows_trained"] + 100)
                 self.reshard(job, 2)
+                self.let_it_end(job)
                 self.assertEqual(job.wait("master"), 0, job.log("master"))
-                self.assertEqual(job.summary()["rows_trained"], 6000)
+                self.assertEqual(job.summary()["rows_trained"], 4000)
 
     def test_counts_each_leased_row_once(self):
-        job = self.job(["--shards", "2", "--rate", "500", "--sharding", "dynamic"], rows=6000).start()
-        job.wait_for_rows(300)
+        job = self.job(["--shards", "2", "--rate", "80", "--sharding", "dynamic"], rows=4000).start()
+        job.wait_for_rows(100)
         self.reshard(job, 3)
-        job.wait_for_rows(job.watched()[1]["rows_trained"] + 300)
+        job.wait_for_rows(job.watched()[1]["rows_trained"] + 100)
         job.ask("resize", "--workers", "6")
         self.reshard(job, 1)
+        self.let_it_end(job)
         self.assertEqual(job.wait("master"), 0, job.log("master"))
-        self.assertEqual(job.summary()["rows_trained"], 6000)
+        self.assertEqual(job.summary()["rows_trained"], 4000)
 
     def test_of_a_job_without_rows_waits_for_them_also_when_nobody_waits_for_it(self):
-        job = self.job(["--shards", "1", "--rate", "300", "--sharding", "dynamic"], rows=3000).start()
-        job.wait_for_rows(300)
+        job = self.job(["--shards", "1", "--rate", "100", "--sharding", "dynamic"], rows=1000).start()
+        job.wait_for_rows(100)
         producer = job.running()["producer-0"][1]
         os.kill(producer, signal.SIGSTOP)
         asking = subprocess.Popen(
@@ -146,20 +156,21 @@ class Resharding(ReshardsOnABroker):
         os.kill(producer, signal.SIGCONT)
         self.wait_for_layout(job, 1)
         self.assertEqual(job.wait("master"), 0, job.log("master"))
-        self.assertEqual(job.summary()["rows_trained"], 3000)
+        self.assertEqual(job.summary()["rows_trained"], 1000)
 
     def test_goes_with_replicas_and_leaves_no_topic_behind(self):
         job = self.job(["--shards", "2", "--replicas", "1", "--replica-listen", "127.0.0.1:0",
-                        "--rate", "200"], rows=8000).start()  # fmt: skip
-        job.wait_for_rows(300)
+                        "--rate", "100"], rows=4000).start()  # fmt: skip
+        job.wait_for_rows(100)
         self.reshard(job, 4)
         # Who is killed comes back to the new shards.
         job.kill_pid(job.running()["server-1"][1])
         job.wait_for_log_of("server-0", "the topics of layout 0 are deleted")  # it hosts shard 0
         self.assertFalse((job.run_dir / "server-0" / f"{job.name}-shard-0").exists())
+        self.let_it_end(job)
         self.assert_ended_well(job)
         self.assertNotIn(f"{job.name}.parameters", self.topics(job))
-        self.assertEqual(job.summary()["rows_trained"], 8000)
+        self.assertEqual(job.summary()["rows_trained"], 4000)
 
     def test_is_refused_with_a_sentence(self):
         job = self.job(["--shards", "2", "--rate", "20"], rows=4000).start()
@@ -179,8 +190,8 @@ class TrainersOnABroker(ReshardsOnABroker):
     """Jobs of trainers of one's own, which MasterApp runs."""
 
     training = ["--optimizer", "momentum", "--learning-rate", "0.05"]
-    steps = 1000
-    PAUSE = 10  # ms after each step of a job that must last while it is resharded, on a fast machine, too
+    steps = 500
+    PAUSE = 20  # ms after each step of a job that must last while it is resharded, on a fast machine, too
 
     def command(self, job, pause, handler):
         """The trainer of a job: {rank} is its number."""
@@ -192,6 +203,13 @@ class TrainersOnABroker(ReshardsOnABroker):
         job.commands["master"] += ["--worker-command", shlex.join(map(str, self.command(job, pause, handler)))]
         return job
 
+    def left_alone(self):
+        """What a job of the class learns when nothing happens to it; it runs once."""
+        cls = type(self)
+        if not hasattr(cls, "_left_alone"):
+            cls._left_alone = self.end_of(self.trainers("left-alone").start())
+        return cls._left_alone
+
     @staticmethod
     def last_step(job, trainer):
         log = job.run_dir / "logs" / f"worker-{trainer}.log"
@@ -202,7 +220,7 @@ class TrainersOnABroker(ReshardsOnABroker):
         """Until both trainers have made so many more."""
         for trainer in range(2):
             end, step = time.monotonic() + topology.PATIENCE, self.last_step(job, trainer) + more
-            self.assertLess(step, self.steps - 100, "too late to be of any use")
+            self.assertLess(step, self.steps - 50, "too late to be of any use")
             while self.last_step(job, trainer) < step:
                 self.assertLess(time.monotonic(), end, job.log("master"))
                 self.assertIsNone(job.processes["master"].poll(), job.log("master"))
@@ -215,26 +233,26 @@ class TrainersOnABroker(ReshardsOnABroker):
         return job.weights.read_bytes()
 
     def assert_goes_to_three_shards_and_back_whoever_is_killed(self):
-        calm = self.end_of(self.trainers("calm").start())
+        calm = self.left_alone()
         job, draw = self.trainers("killed", pause=self.PAUSE).start(), random.Random(2)
         for number, shards in enumerate((3, 2), 1):
-            self.wait_for_steps(job, 100)
+            self.wait_for_steps(job, 50)
             self.reshard_while_all_are_killed(job, draw, number, shards)
-        self.wait_for_steps(job, 100)
+        self.wait_for_steps(job, 50)
         self.assertEqual(self.shards(job), ([0, 1], 2))
         self.assertEqual(self.end_of(job), calm)
 
 
 class ReshardingTrainers(TrainersOnABroker):
     def test_changes_no_byte_and_no_process(self):
-        calm = self.end_of(self.trainers("left-alone").start())
+        calm = self.left_alone()
         job = self.trainers("goes-over", "--answers", "direct", pause=self.PAUSE).start()
-        self.wait_for_steps(job, 100)
+        self.wait_for_steps(job, 50)
         before = job.running()
         for number, shards in enumerate((3, 2), 1):
             self.reshard(job, shards)
             self.assertEqual(self.shards(job), (list(range(shards)), number))
-            self.wait_for_steps(job, 100)
+            self.wait_for_steps(job, 50)
         self.assertEqual(job.running(), before)
         self.assertEqual(self.end_of(job), calm)
 
@@ -245,9 +263,9 @@ class ReshardingTrainers(TrainersOnABroker):
         own = {"handler": "mine.clipped"}
         calm = self.end_of(self.trainers("own-left-alone", "--server-program", OWN_SERVER, **own).start())
         job = self.trainers("own-goes-over", "--server-program", OWN_SERVER, pause=self.PAUSE, **own).start()
-        self.wait_for_steps(job, 100)
+        self.wait_for_steps(job, 50)
         self.reshard(job, 3)
-        self.wait_for_steps(job, 100)
+        self.wait_for_steps(job, 50)
         self.assertEqual(self.end_of(job), calm)
 
 

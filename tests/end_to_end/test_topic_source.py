@@ -66,6 +66,7 @@ class OnABroker(topology.OnABroker):
         end = time.monotonic() + topology.PATIENCE
         while (job.watched()[1].get("rows_sent") or 0) < rows:
             self.assertLess(time.monotonic(), end, job.log("producer"))
+            time.sleep(0.3)  # (each question starts a program, which asks the broker)
 
     def disturb(self, job, victims, seed, pause):
         draw = random.Random(seed)
@@ -426,6 +427,7 @@ class Records(OnABroker):
         while b"source:state" not in [key for key, _ in self.broker.keys(
                 f"{job.name}.job", may_be_empty=True)]:
             self.assertLess(time.monotonic(), end, job.log("producer"))
+            time.sleep(0.2)
 
 
 class Labels(OnABroker):

@@ -15,7 +15,7 @@ import topology  # noqa: E402
 DIGITS_TRAINER = topology.BUILD / "examples" / "digits-trainer" / "digits_trainer"
 OWN_SERVER = topology.BUILD / "examples" / "own-server" / "own_server"
 SERVERS = {"server": [0], "server1": [1]}
-STEPS = 1000
+STEPS = 500
 
 
 class OnABroker(topology.OnABroker):
@@ -28,7 +28,7 @@ class OnABroker(topology.OnABroker):
                        check=True, stdout=subprocess.DEVNULL)  # fmt: skip
 
     def job(self, name, training=("--optimizer", "momentum", "--learning-rate", "0.05"), trainer=None,
-            servers=SERVERS, steps=STEPS, server=()):  # fmt: skip
+            servers=SERVERS, steps=STEPS, server=(), data=None):  # fmt: skip
         """Two trainers and some servers, of which none runs yet. server: flags of the servers."""
         job = topology.Job(self.broker, name, self.path, workers=2, servers=servers,
                            training=["--model", "external", *training])  # fmt: skip
@@ -39,7 +39,7 @@ class OnABroker(topology.OnABroker):
         for number in range(2):
             job.commands[f"trainer{number}"] = [
                 *(trainer or self.trainer), self.broker.address, job.name, "2", str(number), str(steps),
-                self.path / "digits.csv"]  # fmt: skip
+                data or self.path / "digits.csv"]  # fmt: skip
         self.addCleanup(job.close)
         return job
 
@@ -67,16 +67,24 @@ class OnABroker(topology.OnABroker):
         """Kills each process once, and starts it again."""
         step = 0
         for name in "trainer1", "server1", "trainer0", "server":
-            self.wait_for_step(job, "trainer0", step + 100)
-            self.wait_for_step(job, "trainer1", step + 100)
+            self.wait_for_step(job, "trainer0", step + 50)
+            self.wait_for_step(job, "trainer1", step + 50)
             step = max(self.last_step(job, trainer) for trainer in ("trainer0", "trainer1"))
-            self.assertLess(step, STEPS - 100, "too late to be of any use")
+            self.assertLess(step, STEPS - 50, "too late to be of any use")
             job.kill(name)
             job.start(name)
         job.wait_all()
         for trainer in "trainer0", "trainer1":
             self.assertIn("step 200: ", job.log(trainer))
             self.assertNotIn("step 0: ", job.said(trainer), "it goes on where it was killed")
+
+    def left_alone(self):
+        """The trainers' job to which nothing happens; it runs once in a class."""
+        cls = type(self)
+        if not hasattr(cls, "_left_alone"):
+            cls._left_alone = self.job("calm").start()
+            cls._left_alone.wait_all()
+        return cls._left_alone
 
     def assert_has_learnt(self, job):
         right = [int(right) for right in re.findall(r"^step \d+: (\d+) of 32$", job.log("trainer0"), re.M)]
@@ -85,8 +93,7 @@ class OnABroker(topology.OnABroker):
         self.assertGreater(sum(right[-100:]), 3_100, "it has learnt the digits")
 
     def assert_ends_in_the_same_bytes_whoever_is_killed(self):
-        calm = self.job("calm").start()
-        calm.wait_all()
+        calm = self.left_alone()
         killed = self.job("killed").start()
         self.disturb(killed)
         self.assertEqual(killed.weights.read_bytes(), calm.weights.read_bytes())
@@ -98,8 +105,7 @@ class TrainersInCpp(OnABroker):
         self.assert_ends_in_the_same_bytes_whoever_is_killed()
 
     def test_whose_answers_come_straight_end_in_the_same_bytes_whoever_is_killed(self):
-        calm = self.job("through-kafka").start()
-        calm.wait_all()
+        calm = self.left_alone()
         killed = self.job("straight", server=["--answers", "direct"]).start()
         self.disturb(killed)
         self.assertEqual(killed.weights.read_bytes(), calm.weights.read_bytes())
@@ -145,9 +151,16 @@ class TrainersInCpp(OnABroker):
 
 
 class ServersOfOnesOwn(OnABroker):
+    def own_left_alone(self):
+        """The same by the servers of one's own."""
+        cls = type(self)
+        if not hasattr(cls, "_own_left_alone"):
+            cls._own_left_alone = self.serve_own(self.job("own-calm")).start()
+            cls._own_left_alone.wait_all()
+        return cls._own_left_alone
+
     def test_that_are_killed_end_in_the_bytes_of_an_undisturbed_run(self):
-        calm = self.serve_own(self.job("own-calm")).start()
-        calm.wait_all()
+        calm = self.own_left_alone()
         killed = self.serve_own(self.job("own-killed")).start()
         self.disturb(killed)
         self.assertEqual(killed.weights.read_bytes(), calm.weights.read_bytes())
@@ -161,22 +174,25 @@ class ServersOfOnesOwn(OnABroker):
             self.assertEqual(other.weights.read_bytes(), calm.weights.read_bytes(), servers)
 
     def test_go_on_from_a_snapshot_with_more_shards(self):
-        steps = 1797  # after so many the trainers begin with the first row again
+        steps = 449
+        rows = (self.path / "digits.csv").read_text().splitlines(keepends=True)
+        few = self.path / "few-digits.csv"
+        few.write_text("".join(rows[:1 + steps]))  # after so many steps the trainers begin with the first row again
         training = ("--learning-rate", "0.05")
         snapshots = self.path / "own-snapshots"
-        whole = self.serve_own(self.job("own-whole", training, steps=2 * steps)).start()
-        half = self.serve_own(self.job("own-half", (*training, "--snapshot-dir", snapshots), steps=steps)).start()
+        whole = self.serve_own(self.job("own-whole", training, steps=2 * steps, data=few)).start()
+        half = self.serve_own(
+            self.job("own-half", (*training, "--snapshot-dir", snapshots), steps=steps, data=few)).start()
         half.wait_all()
         rest = self.job("own-rest", (*training, "--from-snapshot", snapshots / "own-half-end", "--new-stream"),
-                        servers={"server": [0, 1], "server1": [2]}, steps=steps)  # fmt: skip
+                        servers={"server": [0, 1], "server1": [2]}, steps=steps, data=few)  # fmt: skip
         self.serve_own(rest).start()
         rest.wait_all()
         whole.wait_all()
         self.assertEqual(rest.weights.read_bytes(), whole.weights.read_bytes())
 
     def test_run_under_a_master(self):
-        calm = self.serve_own(self.job("own-by-hand")).start()
-        calm.wait_all()
+        calm = self.own_left_alone()
         weights = self.path / "own-mastered.npy"
         trainer = shlex.join(map(str, [DIGITS_TRAINER, self.broker.address, "own-mastered", 2, "{rank}", STEPS,
                                        self.path / "digits.csv", "mine.clipped"]))  # fmt: skip

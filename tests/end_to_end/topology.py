@@ -639,7 +639,7 @@ class Job:
             self.check_that_none_crashed()
             if time.monotonic() > end:
                 raise AssertionError(f"{learnt} of {rows} rows were learnt from in {timeout} s")
-            time.sleep(0.3)
+            time.sleep(0.3)  # (each question starts a program, which asks the broker)
 
     def rows(self):
         """The embedding rows at its end, by their ids."""
