@@ -33,14 +33,14 @@ TEST(Pacer, AScheduleAtAnOddRateDoesNotDrift) {
   Pacer pacer = Pacer::AtRate(70'000.0 / 3);
   Pacer::Time now = kStart;
   Pacer::Time due;
-  constexpr int kRows = 7'000'001;
+  constexpr int kRows = 700'001;
   for (int k = 0; k < kRows; ++k) {
     due = pacer.Due(now, 0, {});
     // Wakes late, as sleeps do; the schedule must not care.
     now = std::max(now, due) + microseconds(k % 7 == 0 ? 300 : 0);
     if (now - due > milliseconds(1)) now = due;
   }
-  EXPECT_LT(std::chrono::abs(due - (kStart + seconds(300))), microseconds(1));
+  EXPECT_LT(std::chrono::abs(due - (kStart + seconds(30))), microseconds(1));
 }
 
 TEST(Pacer, ASenderABitLateCatchesUp) {
