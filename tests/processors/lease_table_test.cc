@@ -307,7 +307,7 @@ class GivenRows {
 
 TEST(LeaseTable, GivesEachRowOnceWhateverIsSaid) {
   int given_to_the_end = 0;
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     LeaseTable table;
@@ -326,7 +326,7 @@ TEST(LeaseTable, GivesEachRowOnceWhateverIsSaid) {
     if (testing::Test::HasFatalFailure()) return;
     if (table.workers().begin()->second.last()) ++given_to_the_end;
   }
-  EXPECT_GT(given_to_the_end, 30);
+  EXPECT_GT(given_to_the_end, 10);
 }
 
 // ---- the records of `plan` ----

@@ -23,7 +23,7 @@ void ExpectOneCut(const std::map<ShardId, TestedTopology::Cut>& cut) {
 
 TEST(SnapshotCut, AllShardsStandAtTheSameClockOfEveryWorker) {
   size_t whole = 0;
-  for (uint32_t seed = 0; seed < 200; ++seed) {
+  for (uint32_t seed = 0; seed < 80; ++seed) {
     SCOPED_TRACE(seed);
     const TestJob job = {.workers = 1 + seed % 4,
                          .shards = 1 + seed % 3,
@@ -40,12 +40,12 @@ TEST(SnapshotCut, AllShardsStandAtTheSameClockOfEveryWorker) {
       if (cut.size() == job.shards) ++whole;
     }
   }
-  EXPECT_GT(whole, 200u);
+  EXPECT_GT(whole, 80u);
 }
 
 TEST(SnapshotCut, IsOneForPeriodicSnapshotsToo) {
   size_t whole = 0;
-  for (uint32_t seed = 0; seed < 200; ++seed) {
+  for (uint32_t seed = 0; seed < 80; ++seed) {
     SCOPED_TRACE(seed);
     TestJob job = {.workers = 1 + seed % 4,
                    .shards = 1 + seed % 3,
@@ -64,11 +64,11 @@ TEST(SnapshotCut, IsOneForPeriodicSnapshotsToo) {
       EXPECT_EQ(topology.Parameters(), undisturbed.Parameters());
     }
   }
-  EXPECT_GT(whole, 200u);
+  EXPECT_GT(whole, 80u);
 }
 
 TEST(SnapshotCut, ChangesNoByteOfASequentialJob) {
-  for (uint32_t seed = 0; seed < 60; ++seed) {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     const TestJob job = {.workers = 1 + seed % 3, .shards = 1 + seed % 3, .training = Sequential()};
     TestedTopology undisturbed(job);
@@ -106,7 +106,7 @@ TEST(SnapshotCut, OfOneThatIsCancelledBeforeItBeginsNothingIsTold) {
 }
 
 TEST(SnapshotCut, WhatIsGivenUpHoldsNobodyBack) {
-  for (uint32_t seed = 0; seed < 100; ++seed) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
     const TestJob job = {.workers = 1 + seed % 4, .shards = 1 + seed % 3, .training = Eventual()};
     TestedTopology topology(job, seed);
@@ -123,7 +123,7 @@ TEST(SnapshotCut, WhatIsGivenUpHoldsNobodyBack) {
 }
 
 TEST(SnapshotCut, WhoIsToldToCutWhereItIsHoldsNobodyBack) {
-  for (uint32_t seed = 0; seed < 100; ++seed) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
     const TestJob job = {.workers = 1 + seed % 4, .shards = 1 + seed % 3, .training = Eventual()};
     TestedTopology topology(job, seed);
@@ -138,7 +138,7 @@ TEST(SnapshotCut, WhoIsToldToCutWhereItIsHoldsNobodyBack) {
 
 TEST(SnapshotCut, OfShardsThatAreToldToCutWhereTheyAreChangesNoByteOfASequentialJob) {
   size_t cut = 0;
-  for (uint32_t seed = 0; seed < 60; ++seed) {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     const TestJob job = {.workers = 1 + seed % 3, .shards = 1 + seed % 3, .training = Sequential()};
     TestedTopology undisturbed(job);
@@ -154,7 +154,7 @@ TEST(SnapshotCut, OfShardsThatAreToldToCutWhereTheyAreChangesNoByteOfASequential
     EXPECT_EQ(topology.Parameters(), undisturbed.Parameters());
     EXPECT_EQ(topology.Embeddings(), undisturbed.Embeddings());
   }
-  EXPECT_GT(cut, 60u);
+  EXPECT_GT(cut, 30u);
 }
 
 TEST(SnapshotCut, OfOneShardIsWhereTheShardIsToldToCut) {

@@ -137,7 +137,7 @@ TrainingBufferOptions OptionsFor(uint64_t seed) {
 }
 
 TEST(TrainingBufferTest, HoldsWhatTheRulesSayWhateverTheArrivals) {
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
     RandomArrivals arrivals(seed);
     TrainingBuffer buffer(OptionsFor(seed), "b");
     ReferenceBuffer reference(OptionsFor(seed));
