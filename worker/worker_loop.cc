@@ -314,10 +314,13 @@ class WorkerLoop {
   // The topic is not the one that was read before.
   Status RowsLost(int32_t partition, const Status& why) const {
     if (!absl::IsDataLoss(why)) return why;
-    return absl::DataLossError(input_topic_ + ", partition " + std::to_string(partition) + " " +
-                               std::string(why.message()) + ". Remove " +
-                               config_.worker().data_dir() +
-                               ", or start a new job (another --job)");
+    return absl::DataLossError(
+        input_topic_ + ", partition " + std::to_string(partition) + " " +
+        std::string(why.message()) +
+        ". Start a new job (another --job); if all topics of the job were recreated on purpose, "
+        "delete the consumer group " +
+        hosted_workers_->group_id() + " and remove " + config_.worker().data_dir() +
+        ", which have the positions of before");
   }
 
   StatusOr<PartitionConsumer::Range> RangeOf(PartitionConsumer& consumer, int32_t partition) {
