@@ -100,8 +100,9 @@ Status CheckAllReduceFeatures(const JobFeatures& features, const Training& train
   return absl::FailedPreconditionError(
       std::string(kAllReduce) +
       "this model has embedding rows: of id columns (--ids), or of hashed features, since it has "
-      "more parameters than --wide-above. Leave the id columns out, give fewer buckets or a higher "
-      "--wide-above, or train with servers");
+      "more parameters than --wide-above. Give a higher --wide-above; or start a new job (another "
+      "--job) without the id columns, with fewer buckets (--categorical-buckets, --text-buckets), "
+      "or with servers");
 }
 
 }  // namespace millrace

@@ -59,9 +59,9 @@ constexpr char kResizeFooter[] =
     "number of processes stays as it is: they share the logical workers. Waits until the job has\n"
     "so many; Ctrl-C ends the waiting only.\n"
     "\n"
-    "Exit codes: 0 the job has so many workers, or has ended meanwhile; 1 an error, and nothing\n"
-    "has changed, or no MasterApp has answered for 10 seconds: the change waits for the next one;\n"
-    "2 wrong usage; 130 Ctrl-C or SIGTERM: the change goes on.";
+    "Exit codes: 0 the job has so many workers; 1 an error, and nothing has changed, or the job\n"
+    "has ended before it had so many, or no MasterApp has answered for 10 seconds: the change\n"
+    "waits for the next one; 2 wrong usage; 130 Ctrl-C or SIGTERM: the change goes on.";
 
 constexpr char kMoveDescription[] =
     "MasterApp move: has another server process host a shard while the job trains.";

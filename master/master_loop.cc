@@ -123,6 +123,11 @@ StatusOr<JobProcesses> Master::Run() {
   while (true) {
     Status done = RunWithOneClient();
     if (done.ok()) return Now();
+    if (IsFenced(done)) {
+      return WithText(done,
+                      absl::StrCat("another MasterApp has taken over the job ", config_.name(),
+                                   ", and its processes run on: do not ", "start this one again"));
+    }
     if (!absl::IsAborted(done) || ++restarts_ > kMostMasterClients) return done;
     spdlog::warn("{}; MasterApp reads what Kafka has, and continues", std::string(done.message()));
   }
@@ -168,7 +173,8 @@ Status Master::ServeTasks() {
       TaskServer::Start(options_.tasks, *desk_, *node_desk_);
   if (server.ok()) {
     task_server_ = *std::move(server);
-    spdlog::info("tasks are served at {}, port {}", options_.tasks.address, task_server_->port());
+    spdlog::info("tasks and nodes are served at {} (port {})", options_.tasks.address,
+                 task_server_->port());
     return absl::OkStatus();
   }
   const auto now = steady_clock::now();
@@ -231,8 +237,8 @@ Status Master::RunWithOneClient() {
   if (restarts_ == 0) TellWhatRunsAlready();
   if (processor_->phase() == MasterState::ENDED) {
     spdlog::info(
-        "the job {} has ended; nothing is started. To train again, give another --job and "
-        "--run-dir",
+        "the job {} has ended; nothing is started. To train again, give another --job (and another "
+        "--run-dir, if one was given)",
         config_.name());
     return absl::OkStatus();
   }

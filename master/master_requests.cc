@@ -126,10 +126,13 @@ Status NoLeases(const JobConfig& config, const std::atomic<bool>& stop) {
                      " has not begun to lease rows (docs/leases.md), so nothing has changed: try "
                      "again when MasterApp status shows its leases"));
   }
+  const Training& training = (*begun)->training();
+  const bool may_lease = training.model() != Training::EXTERNAL &&
+                         training.distribution_strategy() != Training::ALL_REDUCE;
   return absl::FailedPreconditionError(absl::StrCat(
-      "the job ", config.name(),
-      " was begun with --sharding static: each of its workers has a partition of its own, so their "
-      "number cannot be changed. Start a new job (another --job) with --sharding dynamic"));
+      "the job ", config.name(), " was begun with --sharding static, so the number of its logical ",
+      "workers cannot be changed. Start a new job (another --job) with ",
+      may_lease ? "--sharding dynamic" : "that --workers"));
 }
 
 // `too_late`: what that it has ended means. `else_what`: what that it does not run means.
@@ -304,8 +307,12 @@ StatusOr<JobProcesses> ResizeJob(const JobConfig& config, uint32_t workers,
   const uint64_t sent_at_tick = job.state.ticks();
   return WaitFor(
       kResize, config, std::move(job), stop, [&](const JobProcesses& now) -> StatusOr<bool> {
-        if (now.state.phase() == MasterState::ENDED) return true;
-        if (now.leases->size == workers) return !now.leases->is_resizing;
+        if (now.leases->size == workers && !now.leases->is_resizing) return true;
+        if (now.state.phase() == MasterState::ENDED) {
+          return absl::FailedPreconditionError(absl::StrCat(
+              "the job ", config.name(), " has ended before it had ", workers, " workers"));
+        }
+        if (now.leases->size == workers) return false;
         if (!HasHeard(now, sent_at_tick)) return false;
         // It was refused: rows have ended, or somebody else was faster.
         MILLRACE_RETURN_IF_ERROR(CheckResize(config, now, workers, stop).status());
@@ -353,10 +360,7 @@ StatusOr<JobProcesses> MoveShard(const JobConfig& config, uint32_t shard, const 
                                  const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const ProcessState taker, CheckMove(config, job, shard, to));
-  if (Hosts(taker, shard)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("shard ", shard, " is hosted by ", to, " already, so nothing has changed"));
-  }
+  if (Hosts(taker, shard)) return job;
   ControlRecord record;
   record.mutable_move()->set_shard(shard);
   record.mutable_move()->set_rank(taker.process().rank());

@@ -342,7 +342,9 @@ void AppendLeases(const JobProcesses& now, std::string& text) {
   absl::StrAppend(&text, "rows: ", now.leases->cut_rows, " found, in ranges for leases; ",
                   now.leases->free_ranges, " ranges are not leased yet\n");
   absl::StrAppend(&text, "workers: ", now.leases->size, ", at most ", now.leases->most_workers,
-                  now.leases->is_resizing ? "; they are being changed\n" : "\n");
+                  now.leases->is_resizing && now.state.phase() != MasterState::ENDED
+                      ? "; they are being changed\n"
+                      : "\n");
   std::vector<std::array<std::string, 5>> lines = {
       {"worker", "state", "rows leased", "rows counted", "open leases"}};
   for (const WorkerLeases& worker : now.leases->workers) {

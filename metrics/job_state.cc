@@ -175,7 +175,7 @@ class Judge {
     const bool more_rows = !job_.producer()->ended();
     if (more_rows && !RowsAreLeft()) {
       return ProducerSpeaks()
-                 ? std::string("for rows: all that were sent are trained on")
+                 ? ForRows()
                  : absl::StrCat("for ", NameOfProducer(*job_.producer()), " (silent for ",
                                 ClockTime(Age(job_.producer_ms())), ")");
     }
@@ -198,12 +198,20 @@ class Judge {
     return away;
   }
 
+  std::string ForRows() const {
+    const bool all = job_.rows_tested() >= job_.producer()->rows_sent();
+    return absl::StrCat("for rows: ", all ? "all" : "all but less than a batch of each worker",
+                        " that were sent are trained on");
+  }
+
   // Less than a batch for each worker may rest until more come.
   bool RowsAreLeft() const {
     const Training& training = job_.server()->training();
     if (training.schedule() == Training::BUFFER) return false;
-    const uint64_t resting = static_cast<uint64_t>(training.batch_rows()) *
-                             static_cast<uint64_t>(std::max(job_.server()->workers_size(), 1));
+    const auto& workers = job_.server()->workers();
+    const auto here = static_cast<uint64_t>(std::count_if(
+        workers.begin(), workers.end(), [](const auto& worker) { return !worker.left(); }));
+    const uint64_t resting = uint64_t{training.batch_rows()} * std::max<uint64_t>(here, 1);
     return job_.producer()->rows_sent() >= job_.rows_tested() + resting;
   }
 

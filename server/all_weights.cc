@@ -71,8 +71,7 @@ StatusOr<std::unique_ptr<AllWeights>> AllWeights::Create(const JobConfig& config
   if (!server.has_test_file() && !server.has_weights_file()) return nullptr;
   if (!hosted.contains(0)) {
     spdlog::info(
-        "--test and --weights-file have no effect here: the process that hosts shard 0 evaluates "
-        "and writes the weights; give them to that one");
+        "evaluates nothing, and writes no weights file: the process that hosts shard 0 does");
     return nullptr;
   }
   if (server.has_weights_file()) {

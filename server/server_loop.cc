@@ -160,7 +160,8 @@ class ServerLoop {
     if (has_next_layout_) {
       spdlog::info("the job goes over from {} shards to another number", training_.shards());
     } else {
-      spdlog::info("MasterApp's plan has other shards for this process than {}", ToText(ids_));
+      spdlog::info("MasterApp's plan has other shards for this process than it hosts (shards {})",
+                   ToText(ids_));
     }
     return absl::OkStatus();
   }
@@ -446,10 +447,11 @@ class ServerLoop {
   // The end is a cut, too.
   void SaveAtEnd() {
     if (!config_.server().has_snapshot_dir()) {
-      if (shards_.contains(0)) {
+      if (shards_.contains(0) && training_.training().model() != Training::EXTERNAL) {
         spdlog::info(
             "the job has ended without a --snapshot-dir: to take its model away, start each of its "
-            "servers again, with one (docs/model-format.md)");
+            "ServerApps again, by hand, with one and with the settings and the data folder that it "
+            "had (docs/model-format.md)");
       }
       return;
     }

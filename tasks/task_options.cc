@@ -296,7 +296,9 @@ void SetDefaultBuckets(const Training* training, FeatureSpec& spec) {
   features.set_feature_count(static_cast<uint64_t>(spec.numeric_size()) + many * columns);
   // Models with factors, which are never wide, need ids.
   const bool may_have_factors = training == nullptr && !spec.ids().empty();
-  if (!IsWide(features, settings) || may_have_factors) many = 0;
+  // Members of an all-reduce exchange all weights, and refuse a wide model.
+  const bool sends_all = settings.distribution_strategy() == Training::ALL_REDUCE;
+  if (!IsWide(features, settings) || may_have_factors || sends_all) many = 0;
   uint64_t many_of_text = many;
   if (IsOnline(settings) && settings.schedule() == Training::BUFFER && spec.text_size() > 0) {
     many_of_text = TextBucketsOfBuffer(static_cast<uint64_t>(spec.text_size()), floats);

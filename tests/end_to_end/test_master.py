@@ -344,7 +344,7 @@ class Shards(OnABroker):
         job.start()
         job.wait_for_rows(10)
         for shard, to in ((2, "server-1"), (0, "server-2"), (0, "worker-0"), (0, "server-0")):
-            self.move(job, shard, to, code=2 if (shard, to) != (0, "server-0") else 1)
+            self.move(job, shard, to, code=2 if (shard, to) != (0, "server-0") else 0)
         self.assertEqual(self.hosts(job), {"server-0": [0], "server-1": [1]})
         job.interrupt("master")
         self.move(job, 0, "server-1", code=1)
@@ -472,6 +472,7 @@ class Masters(OnABroker):
         job.commands["second"] = job.commands["master"]
         job.start("second")
         self.assertEqual(job.wait("master"), 4, job.log("master"))
+        self.assertIn(f"another MasterApp has taken over the job {job.name}", job.log("master"))
         self.assertEqual(job.running(), before)
         # One that looks elsewhere harms neither the second nor what runs.
         elsewhere = [str(word).replace(str(job.run_dir), f"{job.run_dir}-2")

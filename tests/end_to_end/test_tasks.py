@@ -40,7 +40,7 @@ class Tasks(test_master.OnABroker):
         folder.mkdir()
         job = self.job(["--server-processes", "0", "--worker-processes", "0", "--master-address",
                         address, *flags], training=[])  # fmt: skip
-        job.start().wait_for_log("master", "tasks are served at")
+        job.start().wait_for_log("master", "tasks and nodes are served at")
         trainers = []
         for rank in range(3):
             environment = {**os.environ, "DLROVER_MASTER_ADDR": address, "WORKER_ID": str(rank)}

@@ -185,8 +185,11 @@ TEST(JobState, AStreamThatIsSilentHasItsRowsOrItsProducerWaitedFor) {
   job.Fold(ServerAt(1'000, 60));  // 24,000 rows
   for (int i = 0; i <= 40; ++i) job.Fold(ServerAt(1'000 + 250 * i, 60));
   EXPECT_EQ(ComputeJobState(job, 11'000).reason, "for CsvProducer, which has not been heard from");
-  job.Fold(ProducerAt(11'000, 600, 1'000, 24'050));  // less than a batch of 32 for each worker
+  job.Fold(ProducerAt(11'000, 600, 1'000, 24'000));
   EXPECT_EQ(ComputeJobState(job, 11'000).reason, "for rows: all that were sent are trained on");
+  job.Fold(ProducerAt(11'000, 600, 1'000, 24'050));  // less than a batch of 32 for each worker
+  EXPECT_EQ(ComputeJobState(job, 11'000).reason,
+            "for rows: all but less than a batch of each worker that were sent are trained on");
   for (int i = 0; i <= 40; ++i) job.Fold(ServerAt(11'000 + 250 * i, 60));
   EXPECT_EQ(ComputeJobState(job, 21'000).reason, "for CsvProducer (silent for 0:10)");
   MetricPoint from_a_topic = ProducerAt(11'000, 600, 1'000, 24'050);

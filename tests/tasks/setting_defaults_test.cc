@@ -247,6 +247,7 @@ TEST(SetDefaultBuckets, AreFewWhereAllWeightsTravel) {
       [](Training& t) { t.mutable_update()->set_kind(Training::Update::WEIGHT_CHANGE); },
       [](Training& t) { t.set_l2(10); },
       [](Training& t) { t.set_wide_above(uint64_t{1} << 40); },
+      [](Training& t) { t.set_distribution_strategy(Training::ALL_REDUCE); },
   };
   for (size_t i = 0; i < changes.size(); ++i) {
     Training training;
