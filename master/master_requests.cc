@@ -17,6 +17,7 @@
 #include "base/printable.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
+#include "kafka/admin.h"
 #include "kafka/broker_retry.h"
 #include "kafka/producer.h"
 #include "kafka/timeouts.h"
@@ -270,6 +271,25 @@ StatusOr<bool> CheckReshard(const JobConfig& config, const JobProcesses& job, ui
   return true;
 }
 
+// The topics of the next layout are the job's own: of an earlier job of this name, whose topics
+// were not all deleted, the shards would go on with the state.
+Status CheckLayoutIsNew(const JobConfig& config, uint32_t number, const BrokerRetry& broker_retry) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
+                            KafkaAdmin::Create(ToKafkaOptions(config), "master-reshard"));
+  for (const Topic topic : {Topic::kGradients, Topic::kParameters, Topic::kWeights}) {
+    const std::string name = TopicName(LayoutName(config.name(), number), topic);
+    const Status found = broker_retry.Run([&] { return admin->PartitionCount(name).status(); });
+    if (absl::IsNotFound(found)) continue;
+    MILLRACE_RETURN_IF_ERROR(found);
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the topic ", name,
+        " is there already, of an earlier job of this name, and the new shards ",
+        "need new ones, so nothing has changed. Delete what ", config.name(), " has of the topics ",
+        LayoutName(config.name(), number), ".*, and try again"));
+  }
+  return absl::OkStatus();
+}
+
 bool Hosts(const ProcessState& process, uint32_t shard) {
   return std::ranges::find(process.shards(), shard) != process.shards().end();
 }
@@ -337,6 +357,7 @@ StatusOr<JobProcesses> ReshardJob(const JobConfig& config, uint32_t shards,
     record.mutable_reshard()->set_number(number);
     record.mutable_reshard()->set_shards(shards);
     const BrokerRetry broker_retry(stop, config.broker_timeout_s());
+    MILLRACE_RETURN_IF_ERROR(CheckLayoutIsNew(config, number, broker_retry));
     MILLRACE_RETURN_IF_ERROR(Send(config, std::move(record), broker_retry));
   }
   const uint64_t sent_at_tick = job.state.ticks();
@@ -369,8 +390,13 @@ StatusOr<JobProcesses> MoveShard(const JobConfig& config, uint32_t shard, const 
   const uint64_t sent_at_tick = job.state.ticks();
   return WaitFor(
       kMove, config, std::move(job), stop, [&](const JobProcesses& now) -> StatusOr<bool> {
-        MILLRACE_ASSIGN_OR_RETURN(const ProcessState host, CheckMove(config, now, shard, to));
-        if (Hosts(host, shard)) return true;
+        // (The order stays in the plan, also when MasterApp ends.)
+        if (std::ranges::any_of(now.processes, [&](const ProcessState& process) {
+              return ToText(process.process()) == to && Hosts(process, shard);
+            })) {
+          return true;
+        }
+        MILLRACE_RETURN_IF_ERROR(CheckMove(config, now, shard, to).status());
         if (!HasHeard(now, sent_at_tick)) return false;
         return absl::UnavailableError(
             absl::StrCat("MasterApp of the job ", config.name(), " has not moved shard ", shard,

@@ -1,5 +1,6 @@
 #include "topics/topics.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/check.h"
@@ -8,6 +9,8 @@
 
 namespace millrace {
 namespace {
+
+constexpr std::string_view kLayout = ".layout-";
 
 std::string_view Suffix(Topic topic) {
   switch (topic) {
@@ -116,7 +119,16 @@ std::string TopicName(const JobConfig& config, Topic topic) {
 }
 
 std::string LayoutName(std::string_view job, uint32_t layout) {
-  return layout == 0 ? std::string(job) : std::string(job) + ".layout-" + std::to_string(layout);
+  return layout == 0 ? std::string(job)
+                     : std::string(job) + std::string(kLayout) + std::to_string(layout);
+}
+
+bool IsNameOfLayout(std::string_view name) {
+  const size_t at = name.rfind(kLayout);
+  if (at == std::string_view::npos) return false;
+  const std::string_view number = name.substr(at + kLayout.size());
+  return !number.empty() &&
+         std::ranges::all_of(number, [](char c) { return '0' <= c && c <= '9'; });
 }
 
 std::string LayoutName(const JobConfig& config) {

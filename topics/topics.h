@@ -38,6 +38,8 @@ bool IsOfLayout(Topic topic);
 // topics, transactional ids, folders.
 std::string LayoutName(std::string_view job, uint32_t layout);
 std::string LayoutName(const JobConfig& config);
+// Whether a job of this name would have the topics that a layout of another job's shards has.
+bool IsNameOfLayout(std::string_view name);
 
 // The partition of `weights` that all workers of a job read, or of a group of servers: behind those
 // of as many as the job may have.

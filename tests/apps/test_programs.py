@@ -135,6 +135,7 @@ class Programs(unittest.TestCase):
     def test_a_job_name_that_is_a_folder_above_is_refused(self):
         for program in ALL:
             self.assert_one_line(run(program, "--job", ".."), 2, f"{program}: job name (--job) '..'")
+            self.assert_one_line(run(program, "--job", "a.layout-1"), 2, "topics of this name are those of another job")
 
     def test_a_test_file_that_is_not_there_ends_a_server_before_it_waits(self):
         result = run("ServerApp", "--brokers", self.nobody, "--test", self.folder / "none.csv")

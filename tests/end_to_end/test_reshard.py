@@ -178,6 +178,9 @@ class Resharding(ReshardsOnABroker):
         self.assertIn("1 to 1000", self.refused(job, "reshard", "--shards", "0", code=2))
         job.wait_for_rows(50)
         self.assertIn("1 to 1000", self.refused(job, "reshard", "--shards", "1001", code=2))
+        self.broker.tool("kafka-topics", "--create", "--topic", f"{job.name}.layout-1.parameters")
+        self.assertIn("of an earlier job of this name", self.refused(job, "reshard", "--shards", "3"))
+        self.assertEqual(self.shards(job), ([0, 1], 0))
         nobody = self.job(["--server-processes", "0", "--worker-command", "sleep 1000",
                            "--worker-processes", "1"], training=[], name="reshards-nobody")  # fmt: skip
         self.assertIn("no MasterApp has run", self.refused(nobody, "reshard", "--shards", "2"))

@@ -1471,7 +1471,7 @@ class Watching(OnABroker):
     def test_a_job_is_told_to_wait_for_rows_for_its_server_to_be_stalled_or_to_have_ended(self):
         job = self.job(fed=True).start()
         job.feed(0.3)
-        now = self.wait_for(job, 4, "for rows: all that were sent are trained on",
+        now = self.wait_for(job, 4, "that were sent are trained on",
                             # The producer lives, its pipe is silent.
                             lambda now: now["programs"][0]["seconds"] < 5)
         self.assertEqual(now["state"], "waiting")
@@ -1510,7 +1510,7 @@ class Watching(OnABroker):
     def test_what_tells_a_run_from_others_outlives_its_server(self):
         job = self.job(producer=["--max-rejects", "7"], fed=True).start()
         job.feed(0.3)
-        before = self.wait_for(job, 4, "for rows: all that were sent are trained on")
+        before = self.wait_for(job, 4, "that were sent are trained on")
         self.assertIsNone(before["ended_at"])
         job.kill("server")
         time.sleep(1.1)  # another second
