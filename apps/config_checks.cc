@@ -217,15 +217,16 @@ Status CheckName(const std::string& name) {
   const bool good = !name.empty() && name.size() <= 200 && letter(name.front()) &&
                     std::all_of(name.begin(), name.end(),
                                 [&](unsigned char c) { return letter(c) || c == '.' || c == '-'; });
-  if (good && !IsNameOfLayout(name)) return absl::OkStatus();
-  if (good) {
-    return absl::InvalidArgumentError("job name (--job) '" + name +
-                                      "': topics of this name are those of another job after "
-                                      "MasterApp reshard: give another name");
+  if (!good) {
+    return absl::InvalidArgumentError(
+        "job name (--job) '" + name +
+        "': use letters, digits, '_', '.' and '-', the first of them a letter, digit or '_', and "
+        "200 at most");
   }
+  if (!IsNameOfLayout(name)) return absl::OkStatus();
   return absl::InvalidArgumentError("job name (--job) '" + name +
-                                    "': use letters, digits, '_', '.' and '-', the first of them a "
-                                    "letter, digit or '_', and 200 at most");
+                                    "': topics of this name are those of another job after "
+                                    "MasterApp reshard: give another name");
 }
 
 // As librdkafka takes them: [PROTOCOL://]HOST[:PORT], with commas between. A port that is too large

@@ -126,7 +126,7 @@ StatusOr<JobProcesses> Master::Run() {
     if (IsFenced(done)) {
       return WithText(done,
                       absl::StrCat("another MasterApp has taken over the job ", config_.name(),
-                                   ", and its processes run on: do not ", "start this one again"));
+                                   ", and its processes run on: do not start this one again"));
     }
     if (!absl::IsAborted(done) || ++restarts_ > kMostMasterClients) return done;
     spdlog::warn("{}; MasterApp reads what Kafka has, and continues", std::string(done.message()));
