@@ -1009,7 +1009,7 @@ class Snapshots(OnABroker):
         self.export_while_it_runs(job)
         self.assertIn("loss", topology.figures_of_model(taken, held_out))
         # At the end it has said how the model can still be had.
-        self.assertIn("start each of its servers again, with one", job.said("server"))
+        self.assertIn("start each of its ServerApps again, by hand, with one", job.said("server"))
         expected = topology.last_evaluation(log)
         job.commands["server"] += ["--snapshot-dir", job.snapshots]
         job.start("server")
