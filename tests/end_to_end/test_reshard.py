@@ -206,12 +206,10 @@ class TrainersOnABroker(ReshardsOnABroker):
         job.commands["master"] += ["--worker-command", shlex.join(map(str, self.command(job, pause, handler)))]
         return job
 
+    @topology.once_in_a_class
     def left_alone(self):
-        """What a job of the class learns when nothing happens to it; it runs once."""
-        cls = type(self)
-        if not hasattr(cls, "_left_alone"):
-            cls._left_alone = self.end_of(self.trainers("left-alone").start())
-        return cls._left_alone
+        """What a job of the class learns when nothing happens to it."""
+        return self.end_of(self.trainers("left-alone").start())
 
     @staticmethod
     def last_step(job, trainer):

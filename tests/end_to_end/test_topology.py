@@ -740,13 +740,11 @@ class Snapshots(OnABroker):
     """Of a factorization machine on two shards; sequential, so that equal means equal bytes."""
 
     features, training, servers = Embeddings.features, Embeddings.training, Embeddings.servers
-    runs = []
 
+    @topology.once_in_a_class
     def shared_run(self):
-        """A job of run_with_snapshots() whose snapshot several tests read, and none changes."""
-        if not self.runs:
-            self.runs.append(self.run_with_snapshots())
-        return self.runs[0]
+        """A job of run_with_snapshots()."""
+        return self.run_with_snapshots()
 
     def run_with_snapshots(self, **options):
         """A job that is asked for a snapshot in the middle; the folder of that one."""

@@ -78,13 +78,12 @@ class OnABroker(topology.OnABroker):
             self.assertIn("step 200: ", job.log(trainer))
             self.assertNotIn("step 0: ", job.said(trainer), "it goes on where it was killed")
 
+    @topology.once_in_a_class
     def left_alone(self):
-        """The trainers' job to which nothing happens; it runs once in a class."""
-        cls = type(self)
-        if not hasattr(cls, "_left_alone"):
-            cls._left_alone = self.job("calm").start()
-            cls._left_alone.wait_all()
-        return cls._left_alone
+        """The trainers' job to which nothing happens."""
+        job = self.job("calm").start()
+        job.wait_all()
+        return job
 
     def assert_has_learnt(self, job, least=3_100):
         """least: of the last 3,200 digits, how many it knows."""
@@ -153,13 +152,12 @@ class TrainersInCpp(OnABroker):
 
 
 class ServersOfOnesOwn(OnABroker):
+    @topology.once_in_a_class
     def own_left_alone(self):
         """The same by the servers of one's own."""
-        cls = type(self)
-        if not hasattr(cls, "_own_left_alone"):
-            cls._own_left_alone = self.serve_own(self.job("own-calm")).start()
-            cls._own_left_alone.wait_all()
-        return cls._own_left_alone
+        job = self.serve_own(self.job("own-calm")).start()
+        job.wait_all()
+        return job
 
     def test_that_are_killed_end_in_the_bytes_of_an_undisturbed_run(self):
         calm = self.own_left_alone()

@@ -8,6 +8,7 @@ import contextlib
 import csv
 import datetime
 import fcntl
+import functools
 import gzip
 import io
 import json
@@ -672,6 +673,20 @@ class Job:
     def close(self):
         self.end()
         runs_no_more(self)
+
+
+def once_in_a_class(run):
+    """The method `run` of a class of tests, which is called once: what it returns, several tests read, and none
+    changes."""
+    name = f"_{run.__name__}"
+
+    @functools.wraps(run)
+    def once(self):
+        if name not in vars(type(self)):
+            setattr(type(self), name, run(self))
+        return getattr(type(self), name)
+
+    return once
 
 
 class OnABroker(unittest.TestCase):
