@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <map>
 #include <set>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -37,6 +41,18 @@ int Milliseconds(SteadyClock::duration time) {
   return static_cast<int>(std::clamp<int64_t>(count, 1, 1 << 30));
 }
 
+std::map<std::string, std::string, std::less<>> SettingsOf(
+    const rd_kafka_ConfigResource_t* resource) {
+  std::map<std::string, std::string, std::less<>> settings;
+  size_t count = 0;
+  const rd_kafka_ConfigEntry_t** const configs = rd_kafka_ConfigResource_configs(resource, &count);
+  for (size_t i = 0; i < count; ++i) {
+    const char* const value = rd_kafka_ConfigEntry_value(configs[i]);
+    settings[rd_kafka_ConfigEntry_name(configs[i])] = value != nullptr ? value : "";
+  }
+  return settings;
+}
+
 class LibrdkafkaAdmin final : public KafkaAdmin {
  public:
   Status Open(const KafkaOptions& kafka, const std::string& client_id);
@@ -56,9 +72,13 @@ class LibrdkafkaAdmin final : public KafkaAdmin {
   // Adds the names of the topics that it has created.
   Status Create(const std::vector<const TopicSettings*>& topics, int replication_factor,
                 std::set<std::string>& created);
-  // NotFound too when it is so new that no broker knows its partitions yet.
   StatusOr<FoundTopic> LookUp(const std::string& topic);
-  StatusOr<FoundTopic> Describe(const std::string& topic);
+  // In the order of the topics. NotFound too when one is so new that no broker knows its partitions
+  // yet.
+  std::vector<StatusOr<FoundTopic>> Describe(const std::vector<const TopicSettings*>& topics);
+  // Adds the settings of those that were found, all by one request.
+  Status AddSettings(const std::vector<const TopicSettings*>& topics,
+                     std::vector<StatusOr<FoundTopic>>& found);
   Status SetMinInsync(const TopicSettings& topic, FoundTopic& found);
 
   KafkaOptions kafka_;
@@ -164,8 +184,10 @@ Status LibrdkafkaAdmin::EnsureTopics(const std::vector<TopicSettings>& topics,
   for (;;) {
     std::vector<const TopicSettings*> missing;
     Status trouble;
-    for (const TopicSettings* topic : unchecked) {
-      StatusOr<FoundTopic> found = Describe(topic->name);
+    std::vector<StatusOr<FoundTopic>> described = Describe(unchecked);
+    for (size_t i = 0; i < unchecked.size(); ++i) {
+      const TopicSettings* const topic = unchecked[i];
+      StatusOr<FoundTopic>& found = described[i];
       if (!found.ok()) {
         missing.push_back(topic);
         if (absl::IsNotFound(found.status())) continue;
@@ -240,39 +262,69 @@ Status LibrdkafkaAdmin::Create(const std::vector<const TopicSettings*>& topics,
   return status;
 }
 
-StatusOr<FoundTopic> LibrdkafkaAdmin::Describe(const std::string& topic) {
-  MILLRACE_ASSIGN_OR_RETURN(FoundTopic found, LookUp(topic));
-  const std::string context = absl::StrCat("looking up the settings of topic '", topic, "'");
-  if (found.partitions == 0)
-    return absl::NotFoundError(context + ": no broker reports its partitions yet");
-  // A controller that has not heard from a broker for some seconds leaves it out (it is fenced).
-  if (found.brokers == 0 || found.replicas == 0) {
-    return absl::UnavailableError(
-        context + ": the cluster says that no broker is in service; check the brokers' logs");
+std::vector<StatusOr<FoundTopic>> LibrdkafkaAdmin::Describe(
+    const std::vector<const TopicSettings*>& topics) {
+  std::vector<StatusOr<FoundTopic>> all;
+  for (const TopicSettings* const topic : topics) {
+    StatusOr<FoundTopic>& found = all.emplace_back(LookUp(topic->name));
+    if (!found.ok()) continue;
+    const std::string context = absl::StrCat("looking up topic '", topic->name, "'");
+    if (found->partitions == 0) {
+      found = absl::NotFoundError(context + ": no broker reports its partitions yet");
+    } else if (found->brokers == 0 || found->replicas == 0) {
+      // A controller that has not heard from a broker for some seconds leaves it out (it is
+      // fenced).
+      found = absl::UnavailableError(
+          context + ": the cluster says that no broker is in service; check the brokers' logs");
+    }
   }
-  const Handle<rd_kafka_ConfigResource_t> resource(
-      rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str()));
+  if (const Status added = AddSettings(topics, all); !added.ok()) {
+    for (StatusOr<FoundTopic>& found : all) {
+      if (found.ok()) found = added;
+    }
+  }
+  return all;
+}
+
+Status LibrdkafkaAdmin::AddSettings(const std::vector<const TopicSettings*>& topics,
+                                    std::vector<StatusOr<FoundTopic>>& found) {
+  const std::string context = "looking up the settings of topics";
+  std::vector<Handle<rd_kafka_ConfigResource_t>> owners;
+  std::vector<rd_kafka_ConfigResource_t*> wanted;
+  std::map<std::string_view, StatusOr<FoundTopic>*> by_name;
+  for (size_t i = 0; i < topics.size(); ++i) {
+    if (!found[i].ok()) continue;
+    owners.emplace_back(
+        rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topics[i]->name.c_str()));
+    wanted.push_back(owners.back().get());
+    by_name[topics[i]->name] = &found[i];
+  }
+  if (wanted.empty()) return absl::OkStatus();
   MILLRACE_ASSIGN_OR_RETURN(
       const Handle<rd_kafka_event_t> answer,
       Request(RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, kRequestTimeout, context,
               [&](const rd_kafka_AdminOptions_t* options, rd_kafka_queue_t* answers) {
-                rd_kafka_ConfigResource_t* one = resource.get();
-                rd_kafka_DescribeConfigs(client_.get(), &one, 1, options, answers);
+                rd_kafka_DescribeConfigs(client_.get(), wanted.data(), wanted.size(), options,
+                                         answers);
               }));
   size_t count = 0;
   const rd_kafka_ConfigResource_t** const resources = rd_kafka_DescribeConfigs_result_resources(
       rd_kafka_event_DescribeConfigs_result(answer.get()), &count);
   for (size_t i = 0; i < count; ++i) {
-    MILLRACE_RETURN_IF_ERROR(StatusOfError(rd_kafka_ConfigResource_error(resources[i]), context));
-    size_t entries = 0;
-    const rd_kafka_ConfigEntry_t** const configs =
-        rd_kafka_ConfigResource_configs(resources[i], &entries);
-    for (size_t j = 0; j < entries; ++j) {
-      const char* const value = rd_kafka_ConfigEntry_value(configs[j]);
-      found.settings[rd_kafka_ConfigEntry_name(configs[j])] = value != nullptr ? value : "";
+    const std::string_view name = rd_kafka_ConfigResource_name(resources[i]);
+    const auto asked = by_name.find(name);
+    if (asked == by_name.end()) continue;
+    StatusOr<FoundTopic>& topic = *asked->second;
+    const Status described =
+        StatusOfError(rd_kafka_ConfigResource_error(resources[i]),
+                      absl::StrCat("looking up the settings of topic '", std::string(name), "'"));
+    if (described.ok()) {
+      topic->settings = SettingsOf(resources[i]);
+    } else {
+      topic = described;
     }
   }
-  return found;
+  return absl::OkStatus();
 }
 
 // How many replicas a topic has is only known when it is there: the cluster may have chosen. (Kafka

@@ -81,6 +81,18 @@ TEST_F(BrokerAdminTest, ASettingThatWouldLoseDataIsAnError) {
       admin_->EnsureTopics({{forgets, 1, {{"max.message.bytes", "6000"}}}}, 1)));
 }
 
+TEST_F(BrokerAdminTest, OfSeveralTopicsEachIsJudgedByItsOwnSettings) {
+  const TopicSettings keeps = {FreshName(), 1, {{"retention.ms", "-1"}}};
+  TopicSettings forgets = {FreshName(), 2, {{"retention.ms", "60000"}}};
+  ASSERT_TRUE(admin_->EnsureTopics({keeps, forgets}, 1).ok());
+  forgets.config = {{"retention.ms", "-1"}};
+  for (const std::vector<TopicSettings>& topics : {std::vector{keeps, forgets}, {forgets, keeps}}) {
+    const Status status = admin_->EnsureTopics(topics, 1);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(forgets.name));
+  }
+}
+
 TEST_F(BrokerAdminTest, ATopicThatElectsUncleanLeadersIsAnError) {
   const std::string topic = CreateTopic(1, {{"unclean.leader.election.enable", "true"}});
   const Status status =
