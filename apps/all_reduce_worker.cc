@@ -118,7 +118,7 @@ Status RunAllReduceWorker(JobConfig config, const JobFeatures& features, JobRegi
   const MetricPoint::Setup setup =
       ServerSetup(config, features, training, registry.training_published_ms());
   const EndOfJob end = [&] {
-    return RunServer(at_end, features, training, generation, setup, {}, stop);
+    return RunServer(at_end, features, training, registry, setup, {}, stop);
   };
   if (!EveryShardEnded(ended, training.shards())) {
     MILLRACE_RETURN_IF_ERROR(

@@ -222,8 +222,7 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   }
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training,
                             PublishSettings(config, features, start, *registry));
-  MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry->Generation());
-  return RunServer(config, features, training, generation,
+  return RunServer(config, features, training, *registry,
                    ServerSetup(config, features, training, registry->training_published_ms()), self,
                    stop);
 }

@@ -85,7 +85,7 @@ Status Run(const JobFlags& flags, const std::string& process) {
         "let its user write to the topic metrics (docs/security.md)",
         TextOf(told));
   });
-  return RunWorker(config, features, training, self, stop);
+  return RunWorker(config, features, training, *registry, self, stop);
 }
 
 }  // namespace

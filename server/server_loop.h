@@ -3,10 +3,10 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <optional>
 
 #include "base/status.h"
+#include "job/job_registry.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
 #include "topics/planned_hosts.h"
@@ -17,12 +17,12 @@ namespace millrace {
 // shard of the job, or `stop`. Returns OK in both cases, Cancelled when stopped while starting;
 // FailedPrecondition when another instance has taken a shard over; DataLoss when a store,
 // `parameters` and `gradients` do not belong together. Everything that was received is durable when
-// it returns OK. `generation`: of the job's topics (JobRegistry). `setup`: for the points in
+// it returns OK. `registry`: of the job, whose layouts are read from it. `setup`: for the points in
 // `metrics`. `self`: the shards are those that a master's plan gives to this process, whatever
 // server_ids says, and they may change at any time: then what is hosted is made durable, and the
 // process goes on with the others.
 Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 uint64_t generation, const MetricPoint::Setup& setup,
+                 JobRegistry& registry, const MetricPoint::Setup& setup,
                  const std::optional<Incarnation>& self, const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -1,5 +1,3 @@
-#include <memory>
-
 #include "job/job_registry.h"
 #include "job/layout_in_force.h"
 #include "worker/one_layout.h"
@@ -8,13 +6,12 @@
 namespace millrace {
 
 Status RunWorker(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 const std::optional<Incarnation>& self, const std::atomic<bool>& stop) {
+                 JobRegistry& registry, const std::optional<Incarnation>& self,
+                 const std::atomic<bool>& stop) {
   while (true) {
     JobConfig of_layout = config;
     JobTraining in_force = training;
-    MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
-                              JobRegistry::Create(config, stop));
-    MILLRACE_RETURN_IF_ERROR(EnterLayout(*registry, features, of_layout, in_force, stop).status());
+    MILLRACE_RETURN_IF_ERROR(EnterLayout(registry, features, of_layout, in_force, stop).status());
     MILLRACE_ASSIGN_OR_RETURN(const bool goes_over,
                               RunWorkerOfLayout(of_layout, features, in_force, self, stop));
     if (!goes_over) return absl::OkStatus();

@@ -6,17 +6,20 @@
 #include <optional>
 
 #include "base/status.h"
+#include "job/job_registry.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
 #include "topics/planned_hosts.h"
 
 namespace millrace {
 
-// `self`: what a master's plan calls this process; empty: a person has started it (HostedWorkers).
+// `registry`: of the job, whose layouts are read from it. `self`: what a master's plan calls this
+// process; empty: a person has started it (HostedWorkers).
 //
 // Runs until the job has ended (OK), or `stop` (Cancelled; everything is saved). DataLoss on a gap
 // in the rows.
 Status RunWorker(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 const std::optional<Incarnation>& self, const std::atomic<bool>& stop);
+                 JobRegistry& registry, const std::optional<Incarnation>& self,
+                 const std::atomic<bool>& stop);
 
 }  // namespace millrace

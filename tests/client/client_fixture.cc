@@ -27,8 +27,7 @@ Status Serve(JobConfig config, const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training,
                             PublishSettings(config, features, "", *registry));
-  MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry->Generation());
-  return RunServer(config, features, training, generation, {}, {}, stop);
+  return RunServer(config, features, training, *registry, {}, {}, stop);
 }
 
 }  // namespace
