@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "apps/all_reduce_checks.h"
+#include "apps/as_begun.h"
 #include "apps/job_flags.h"
 #include "apps/kubernetes_flags.h"
 #include "apps/master_commands.h"
@@ -30,6 +31,7 @@
 #include "apps/program.h"
 #include "base/hash.h"
 #include "base/host_and_port.h"
+#include "job/begun_job.h"
 #include "job/stop_signal.h"
 #include "launcher/kubernetes/kubernetes_launcher.h"
 #include "launcher/local_launcher.h"
@@ -38,7 +40,6 @@
 #include "master/job_processes.h"
 #include "master/master_log.h"
 #include "master/master_loop.h"
-#include "master/row_leases.h"
 #include "master/status_text.h"
 #include "tasks/parameter_options.h"
 #include "topics/control_codec.h"
@@ -449,6 +450,17 @@ Status ResultOf(const JobConfig& config, const JobProcesses& job, const MasterOp
       "--run-dir: the job goes on"));
 }
 
+// Before an earlier master is fenced: what the job's programs would refuse must not take it over.
+Status CheckProgramsAsBegun(const JobConfig& config, const MasterFlags& flags,
+                            const JobProcessesOptions& processes, const std::atomic<bool>& stop) {
+  // Programs of other kinds have no settings, nor need they a right to read them.
+  if (!flags.worker_command.empty() && !IsExternal(config.training())) return absl::OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(const BegunJob begun, ReadBegunJob(config, stop));
+  const ProgramsOfJob programs = {.train = processes.server_processes > 0 || processes.all_reduce,
+                                  .send_rows = processes.has_input};
+  return CheckAsBegun(config, programs, begun);
+}
+
 Status Run(const JobFlags& job_flags, MasterFlags flags) {
   MILLRACE_RETURN_IF_ERROR(CheckLauncher(flags));
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
@@ -501,8 +513,7 @@ Status Run(const JobFlags& job_flags, MasterFlags flags) {
     spdlog::info("no --input: other programs are to send the rows (CsvProducer, TopicSource)");
   }
   MILLRACE_RETURN_IF_ERROR(PrepareMasterTopics(config, stop));
-  // (Programs of other kinds have no training settings, nor need they a right to read them.)
-  if (flags.worker_command.empty()) MILLRACE_RETURN_IF_ERROR(CheckShardingAsBegun(config, stop));
+  MILLRACE_RETURN_IF_ERROR(CheckProgramsAsBegun(config, flags, processes, stop));
   const StatusOr<JobProcesses> job =
       RunMaster(config, prepared.options, *prepared.launcher, wakeup, stop);
   if (!job.ok()) return NotOfUsage(job.status());

@@ -10,8 +10,7 @@
 
 namespace millrace {
 
-StatusOr<JobTraining> PublishSettings(const JobConfig& config, const JobFeatures& features,
-                                      const std::string& start, JobRegistry& registry) {
+StatusOr<JobTraining> SettingsOf(const JobConfig& config, const std::string& start) {
   JobTraining training;
   if (!start.empty()) training.set_start(start);
   training.set_epoch(config.epoch());
@@ -20,6 +19,12 @@ StatusOr<JobTraining> PublishSettings(const JobConfig& config, const JobFeatures
   MILLRACE_ASSIGN_OR_RETURN(std::vector<ServerGroup> groups, GroupsOf(config.topology()));
   training.mutable_group()->Assign(groups.begin(), groups.end());
   training.set_dead_letter_reasons_only(config.server().dead_letter_reasons_only());
+  return training;
+}
+
+StatusOr<JobTraining> PublishSettings(const JobConfig& config, const JobFeatures& features,
+                                      const std::string& start, JobRegistry& registry) {
+  MILLRACE_ASSIGN_OR_RETURN(JobTraining training, SettingsOf(config, start));
   MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
   MILLRACE_RETURN_IF_ERROR(registry.PublishTraining(training));
   for (const std::string& warning : {SmallBufferText(features, config.training()),

@@ -10,9 +10,12 @@
 
 namespace millrace {
 
-// Makes them from `config`, whose defaults are set, checks them, publishes them, and warns of what
-// will train badly. `start`: JobTraining.start; empty: at the first row. Errors are those of
-// CheckJob and JobRegistry::PublishTraining.
+// Makes them from `config`, whose defaults are set. `start`: JobTraining.start; empty: at the first
+// row. InvalidArgument: the topology's groups make no sense.
+StatusOr<JobTraining> SettingsOf(const JobConfig& config, const std::string& start);
+
+// Makes them, checks them, publishes them, and warns of what will train badly. Errors are those of
+// SettingsOf, CheckJob and JobRegistry::PublishTraining.
 StatusOr<JobTraining> PublishSettings(const JobConfig& config, const JobFeatures& features,
                                       const std::string& start, JobRegistry& registry);
 

@@ -1,7 +1,5 @@
 #include "job/job_registry.h"
 
-#include <google/protobuf/util/message_differencer.h>
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -21,6 +19,7 @@
 #include "base/random_number.h"
 #include "job/begun_by.h"
 #include "job/kafka_options.h"
+#include "job/same_settings.h"
 #include "job/warning_line.h"
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
@@ -56,23 +55,6 @@ constexpr size_t kMostPublishedBytes = kMostChunks * (kMaxFrameBytes - 1000);
 constexpr uint32_t kMostOffers = 4096;
 constexpr size_t kMostWriters = 16;
 
-// Which fields differ, as "path: a -> b" lines joined by "; ".
-template <typename Message>
-Status CheckEqual(const Message& published, const Message& ours, std::string_view what) {
-  google::protobuf::util::MessageDifferencer differencer;
-  // A default that is written down is no difference.
-  differencer.set_message_field_comparison(google::protobuf::util::MessageDifferencer::EQUIVALENT);
-  std::string differences;
-  differencer.ReportDifferencesToString(&differences);
-  if (differencer.Compare(published, ours)) return absl::OkStatus();
-  for (char& c : differences) {
-    if (c == '\n') c = ';';
-  }
-  return absl::FailedPreconditionError(
-      "this job was started with another " + std::string(what) + " (published -> given): " +
-      differences + " give the same settings, or start a new job (another --job)");
-}
-
 // Other programs may write to the topic.
 Status CheckSealed(const JobSealed& sealed) {
   const bool is_one = sealed.layout() < kMostLayouts && sealed.shard() < kMostShards &&
@@ -81,17 +63,6 @@ Status CheckSealed(const JobSealed& sealed) {
   return absl::InvalidArgumentError(
       "shard " + std::to_string(sealed.shard()) + " of layout " + std::to_string(sealed.layout()) +
       " is said to be followed by " + std::to_string(sealed.next_shards()) + " shards");
-}
-
-// A job learns from rows, or has parameters of trainers of its own.
-Status CheckSameTrainers(const JobFeatures& published, const JobFeatures& ours) {
-  if (published.parameters().empty() == ours.parameters().empty()) return absl::OkStatus();
-  const std::string what =
-      published.parameters().empty()
-          ? "CsvProducer or TopicSource has published features in this job, so it learns from rows"
-          : "trainers of one's own have published their parameters in this job (ServerApp --model "
-            "external), so it learns from no rows";
-  return absl::FailedPreconditionError(what + ": start a new job (another --job)");
 }
 
 std::string NumberedKey(std::string_view name, uint64_t number) {
@@ -154,8 +125,7 @@ class KafkaJobRegistry final : public JobRegistry {
       MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
       if (!features_) return Vanished();
     }
-    MILLRACE_RETURN_IF_ERROR(CheckSameTrainers(*features_, features));
-    return CheckEqual(*features_, features, "set of features");
+    return CheckSameFeatures(*features_, features);
   }
   StatusOr<uint64_t> Generation() override {
     if (!generation_) MILLRACE_RETURN_IF_ERROR(ReadToEnd());
@@ -235,7 +205,7 @@ class KafkaJobRegistry final : public JobRegistry {
       MILLRACE_RETURN_IF_ERROR(ReadToEnd(end));
       if (!training_) return Vanished();
     }
-    return CheckEqual(*training_, training, "set of training settings");
+    return CheckSameTraining(*training_, training);
   }
 
  private:

@@ -9,6 +9,7 @@
 
 #include "job/ensure_topics.h"
 #include "job/job_registry.h"
+#include "job/same_settings.h"
 #include "kafka/admin.h"
 
 namespace millrace {
@@ -19,11 +20,7 @@ namespace {
 Status CheckWorkers(const JobConfig& config, const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobFeatures> features, registry->ReadFeatures());
-  if (!features || features->workers() == config.workers()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "the job " + config.name() + " was started with --workers " +
-      std::to_string(features->workers()) + ", here are " + std::to_string(config.workers()) +
-      ": give the same number, or start a new job (another --job)");
+  return features ? CheckSameWorkers(*features, config) : absl::OkStatus();
 }
 
 Status Prepare(const JobConfig& config, std::vector<TopicPlan> plans,

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
+#include "job/same_settings.h"
 #include "kafka/admin.h"
-#include "kafka/broker_retry.h"
 #include "kafka/timeouts.h"
 #include "processors/policy.h"
 #include "topics/most_workers.h"
@@ -34,37 +34,7 @@ constexpr size_t kRecordsAtOnce = 256;
 // Between two transactions, however fast the rows come.
 constexpr size_t kMostRecords = 4096;
 
-Status CheckSameSharding(const JobConfig& config, Training::Sharding begun,
-                         Training::Sharding now) {
-  if (begun == now) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the job ", config.name(), " was begun with --sharding ",
-                   begun == Training::DYNAMIC ? "dynamic" : "static",
-                   ", which cannot be changed: give that, or start a new job (another --job)"));
-}
-
 }  // namespace
-
-Status CheckShardingAsBegun(const JobConfig& config, const std::atomic<bool>& stop) {
-  // Who reads a topic that is not there waits for it, and here nobody may have created it.
-  MILLRACE_ASSIGN_OR_RETURN(const auto admin,
-                            KafkaAdmin::Create(ToKafkaOptions(config), "master-sharding"));
-  const Status found =
-      BrokerRetry(stop, config.broker_timeout_s())
-          .Run([&] { return admin->PartitionCount(TopicName(config.name(), Topic::kJob)); })
-          .status();
-  if (absl::IsNotFound(found) || absl::IsPermissionDenied(found)) return absl::OkStatus();
-  MILLRACE_RETURN_IF_ERROR(found);
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
-                            JobRegistry::Create(config, stop));
-  const StatusOr<std::optional<JobTraining>> begun = registry->ReadTraining();
-  if (absl::IsNotFound(begun.status()) || absl::IsPermissionDenied(begun.status())) {
-    return absl::OkStatus();
-  }
-  MILLRACE_RETURN_IF_ERROR(begun.status());
-  if (!*begun) return absl::OkStatus();
-  return CheckSameSharding(config, (*begun)->training().sharding(), config.training().sharding());
-}
 
 RowLeases::RowLeases(const JobConfig& config, uint64_t lease_rows, Wakeup* wakeup)
     : config_(config),

@@ -25,11 +25,6 @@
 
 namespace millrace {
 
-// Whether the job was begun with the same --sharding as `config` has; OK, too, when nobody has
-// begun it, or it may not be read. FailedPrecondition with the remedy; Cancelled when `stop` is
-// set; Unavailable or DeadlineExceeded when no broker answers.
-Status CheckShardingAsBegun(const JobConfig& config, const std::atomic<bool>& stop);
-
 // Used by one thread.
 class RowLeases {
  public:

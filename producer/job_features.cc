@@ -167,4 +167,20 @@ StatusOr<JobFeatures> FeaturesOf(const JobConfig& config, const FeatureSpec& spe
   return features;
 }
 
+StatusOr<JobFeatures> FeaturesAsBegun(const JobConfig& config, const JobFeatures& published) {
+  FeatureSpec spec =
+      CompleteSpec(config.producer().label_may_be_listed() ? WithoutLabel(config.features())
+                                                           : config.features());
+  if (spec.classes_size() == 0 && !spec.regression()) {
+    *spec.mutable_classes() = published.spec().classes();
+  }
+  if (!spec.bins().empty() && spec.bin_edges().empty()) {
+    *spec.mutable_bin_edges() = published.spec().bin_edges();
+  }
+  AgreeOnBuckets(&published.spec(), config.features(), {}, spec);
+  MILLRACE_ASSIGN_OR_RETURN(const uint32_t turns,
+                            AgreeOnTurns(config.producer(), /*is_live=*/true, published));
+  return FeaturesOf(config, spec, turns, published);
+}
+
 }  // namespace millrace

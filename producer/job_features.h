@@ -49,4 +49,8 @@ StatusOr<uint32_t> AgreeOnTurns(const Producer& settings, bool is_live,
 StatusOr<JobFeatures> FeaturesOf(const JobConfig& config, const FeatureSpec& spec, uint32_t turns,
                                  const std::optional<JobFeatures>& published);
 
+// The same of a job that has published its features: what `config` does not say is as it was then
+// (classes, edges, buckets, turns).
+StatusOr<JobFeatures> FeaturesAsBegun(const JobConfig& config, const JobFeatures& published);
+
 }  // namespace millrace

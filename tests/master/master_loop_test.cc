@@ -18,7 +18,6 @@
 #include "job/job_registry.h"
 #include "master/master_requests.h"
 #include "master/plan_reader.h"
-#include "master/row_leases.h"
 #include "tests/kafka/mock_cluster.h"
 #include "tests/kafka/until.h"
 #include "topics/control_codec.h"
@@ -462,11 +461,6 @@ TEST_F(LeasingMasterLoopTest, AJobThatWasBegunWithoutLeasesIsAnErrorWithTheRemed
   const Outcome job = RunToItsEnd();
   EXPECT_TRUE(absl::IsFailedPrecondition(job.status())) << job.status();
   EXPECT_THAT(std::string(job.status().message()), HasSubstr("--sharding static"));
-  JobConfig dynamic = config_;
-  dynamic.mutable_training()->set_sharding(Training::DYNAMIC);
-  EXPECT_THAT(std::string(CheckShardingAsBegun(dynamic, never_).message()),
-              HasSubstr("begun with --sharding static, which cannot be changed"));
-  EXPECT_TRUE(CheckShardingAsBegun(config_, never_).ok());
 }
 
 TEST_F(LeasingMasterLoopTest, RowsThatAreMissingAreAnErrorThatNamesThePlace) {
@@ -478,10 +472,6 @@ TEST_F(LeasingMasterLoopTest, RowsThatAreMissingAreAnErrorThatNamesThePlace) {
   EXPECT_TRUE(absl::IsDataLoss(job.status())) << job.status();
   EXPECT_THAT(std::string(job.status().message()),
               HasSubstr("partition 1, offset 0: found row 30 where row 0 was expected"));
-}
-
-TEST_F(MasterLoopTest, TheShardingOfAJobThatNobodyHasBegunIsAnyOne) {
-  EXPECT_TRUE(CheckShardingAsBegun(config_, never_).ok());
 }
 
 }  // namespace
