@@ -60,6 +60,7 @@ class LibrdkafkaAdmin final : public KafkaAdmin {
   Status WaitForBroker(const std::function<bool()>& cancelled) override;
   Status EnsureTopics(const std::vector<TopicSettings>& topics, int replication_factor) override;
   StatusOr<int32_t> PartitionCount(const std::string& topic) override;
+  StatusOr<std::vector<std::string>> ListTopics() override;
   Status DeleteRecordsBefore(const std::string& topic, int32_t partition, Offset offset,
                              milliseconds timeout) override;
   Status DeleteTopics(const std::vector<std::string>& topics, milliseconds timeout) override;
@@ -147,6 +148,17 @@ StatusOr<FoundTopic> LibrdkafkaAdmin::LookUp(const std::string& topic) {
     found.replicas = i == 0 ? replicas : std::min(found.replicas, replicas);
   }
   return found;
+}
+
+StatusOr<std::vector<std::string>> LibrdkafkaAdmin::ListTopics() {
+  const rd_kafka_metadata_t* raw = nullptr;
+  const rd_kafka_resp_err_t error =
+      rd_kafka_metadata(client_.get(), 1, nullptr, &raw, Milliseconds(kLookTimeout));
+  const Handle<const rd_kafka_metadata_t> metadata(raw);
+  MILLRACE_RETURN_IF_ERROR(StatusOfError(error, "listing the topics"));
+  std::vector<std::string> names;
+  for (int i = 0; i < metadata->topic_cnt; ++i) names.emplace_back(metadata->topics[i].topic);
+  return names;
 }
 
 template <typename Send>

@@ -44,6 +44,10 @@ class KafkaAdmin {
   // Partitions of a topic; NotFound.
   virtual StatusOr<int32_t> PartitionCount(const std::string& topic) = 0;
 
+  // The names of all topics that this user may see. Errors: Unavailable or DeadlineExceeded when no
+  // broker answers.
+  virtual StatusOr<std::vector<std::string>> ListTopics() = 0;
+
   // Deletes the records of a partition below `offset`. Idempotent; an offset below the present
   // begin is no error. Waits for the broker's answer. Errors: NotFound: no such topic or partition;
   // FailedPrecondition: a topic that is only compacted; PermissionDenied, which is also logged;

@@ -2,12 +2,16 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "durability/checkpoints/parameters_tail.h"
 #include "durability/checkpoints/shard_store.h"
 #include "job/job_registry.h"
@@ -98,29 +102,30 @@ void RemoveStoresOfLayoutsBefore(const JobConfig& config, const std::vector<uint
   }
 }
 
-void LayoutBefore::Look() {
+void EarlierLayouts::Look() {
   if (is_gone_) return;
   next_look_ = std::chrono::steady_clock::now() + kLookEvery;
   const StatusOr<bool> has_begun = HasEveryShardBegun();
   if (has_begun.ok() && !*has_begun) return;
-  const Status deleted = has_begun.ok() ? Delete() : has_begun.status();
+  std::vector<std::string> topics;
+  const Status deleted = has_begun.ok() ? Delete(topics) : has_begun.status();
   is_gone_ = deleted.ok() || absl::IsPermissionDenied(deleted);
   if (deleted.ok() || IsAway(deleted) || std::exchange(is_told_, true)) return;
-  const JobConfig before = ConfigBefore(config_);
   spdlog::warn(
-      "the topics {}, {} and {} of the job's earlier shards are not needed any more, and could not "
-      "be deleted: {}. Delete these three, and no others",
-      TopicName(before, Topic::kGradients), TopicName(before, Topic::kWeights),
-      TopicName(before, Topic::kParameters), TextOf(deleted));
+      "the topics of the job's earlier shards are not needed any more, and could not be deleted: "
+      "{}. Delete {}, and no others",
+      TextOf(deleted),
+      topics.empty() ? absl::StrCat("those of layouts below ", training_.layout())
+                     : absl::StrJoin(topics, ", "));
 }
 
 // One record that is committed is enough: a first checkpoint is one transaction.
-StatusOr<bool> LayoutBefore::HasEveryShardBegun() {
+StatusOr<bool> EarlierLayouts::HasEveryShardBegun() {
   Wakeup wakeup;
   MILLRACE_ASSIGN_OR_RETURN(
       const std::unique_ptr<PartitionConsumer> parameters,
       PartitionConsumer::Create(ToKafkaOptions(config_),
-                                {.client_id = "layout-before", .read_committed = true},
+                                {.client_id = "earlier-layouts", .read_committed = true},
                                 TopicName(config_, Topic::kParameters), &wakeup));
   std::optional<bool> has_begun;
   ConsumerHandler handler;
@@ -146,18 +151,24 @@ StatusOr<bool> LayoutBefore::HasEveryShardBegun() {
   return true;
 }
 
-Status LayoutBefore::Delete() {
-  const JobConfig before = ConfigBefore(config_);
+Status EarlierLayouts::Delete(std::vector<std::string>& topics) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
-                            KafkaAdmin::Create(ToKafkaOptions(config_), "layout-before"));
-  MILLRACE_RETURN_IF_ERROR(
-      admin->DeleteTopics({TopicName(before, Topic::kGradients), TopicName(before, Topic::kWeights),
-                           TopicName(before, Topic::kParameters)},
-                          kBrokerCall));
+                            KafkaAdmin::Create(ToKafkaOptions(config_), "earlier-layouts"));
+  std::set<std::string> earlier;
+  for (uint32_t layout = 0; layout < training_.layout(); ++layout) {
+    for (const Topic topic : {Topic::kGradients, Topic::kWeights, Topic::kParameters}) {
+      earlier.insert(TopicName(LayoutName(config_.name(), layout), topic));
+    }
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::string> all, admin->ListTopics());
+  std::ranges::copy_if(all, std::back_inserter(topics),
+                       [&](const std::string& name) { return earlier.contains(name); });
+  if (topics.empty()) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(admin->DeleteTopics(topics, kBrokerCall));
   spdlog::info(
-      "every shard of layout {} has its first checkpoint: the topics of layout {} are "
+      "every shard of layout {} has its first checkpoint: the topics of earlier layouts are "
       "deleted",
-      training_.layout(), before.layout());
+      training_.layout());
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -29,15 +30,17 @@ StatusOr<Checkpoint> ReadSealedLayout(const JobConfig& config, const JobFeatures
 // logged. REQUIRES: this process has none of them open.
 void RemoveStoresOfLayoutsBefore(const JobConfig& config, const std::vector<uint32_t>& layouts);
 
-// Deletes the topics of the layout before, when every shard of this layout has its first
-// checkpoint, and a while after that was begun: slow processes may still read them. For the process
-// that hosts shard 0; not thread-safe.
-class LayoutBefore {
+// Deletes the topics of the layouts before, when every shard of this layout has its first
+// checkpoint, and a while after that was begun: slow processes may still read them. (Of a layout
+// that the job had for a shorter time nobody has deleted those before it.) For the process that
+// hosts shard 0; not thread-safe.
+class EarlierLayouts {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   // References outlive it.
-  LayoutBefore(const JobConfig& config, const JobTraining& training, const std::atomic<bool>& stop)
+  EarlierLayouts(const JobConfig& config, const JobTraining& training,
+                 const std::atomic<bool>& stop)
       : config_(config),
         training_(training),
         stop_(stop),
@@ -57,7 +60,8 @@ class LayoutBefore {
 
   void Look();
   StatusOr<bool> HasEveryShardBegun();
-  Status Delete();
+  // Adds the topics that there are of earlier layouts to `topics`.
+  Status Delete(std::vector<std::string>& topics);
 
   const JobConfig& config_;
   const JobTraining& training_;

@@ -322,7 +322,7 @@ class ServerLoop {
         MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
       }
     }
-    if (shards_.contains(0)) layout_before_.Tick(now);
+    if (shards_.contains(0)) earlier_layouts_.Tick(now);
     MILLRACE_RETURN_IF_ERROR(weights_.Tick(now, *ways_));
     if (counted_) MILLRACE_RETURN_IF_ERROR(counted_->Tick(shards_.at(0)->task(), now));
     if (now >= next_metrics_) {
@@ -470,7 +470,7 @@ class ServerLoop {
     for (auto& [shard, hosted] : shards_) MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
     if (!ended_ && all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->SaveFile());
     if (!job_ended_) PublishStop();
-    if (job_ended_ && shards_.contains(0)) layout_before_.End();
+    if (job_ended_ && shards_.contains(0)) earlier_layouts_.End();
     // Answers that do not go out now are announced at the next start.
     (void)sender_->Flush(kFlushOfAnswers);
     for (auto& [shard, hosted] : shards_) ReportSaved(*hosted);
@@ -536,7 +536,7 @@ class ServerLoop {
   std::map<ShardId, QualityReport> quality_;
   std::unique_ptr<CountedReport> counted_;  // of shard 0, where rows are leased
   ShardSeals seals_{config_, training_, stop_};
-  LayoutBefore layout_before_{config_, training_, stop_};
+  EarlierLayouts earlier_layouts_{config_, training_, stop_};
 
   bool ended_ = false;  // EndShards has begun; an error of it ends the process
   JobEnd job_end_{config_, training_, stop_};

@@ -162,14 +162,16 @@ class Resharding(ReshardsOnABroker):
         job = self.job(["--shards", "2", "--replicas", "1", "--replica-listen", "127.0.0.1:0",
                         "--rate", "100"], rows=4000).start()  # fmt: skip
         job.wait_for_rows(100)
-        self.reshard(job, 4)
+        self.reshard(job, 3)
+        self.reshard(job, 4)  # before the topics of layout 0 are deleted
         # Who is killed comes back to the new shards.
         job.kill_pid(job.running()["server-1"][1])
-        job.wait_for_log_of("server-0", "the topics of layout 0 are deleted")  # it hosts shard 0
+        job.wait_for_log_of("server-0", "the topics of earlier layouts are deleted")  # it hosts shard 0
         self.assertFalse((job.run_dir / "server-0" / f"{job.name}-shard-0").exists())
         self.let_it_end(job)
         self.assert_ended_well(job)
-        self.assertNotIn(f"{job.name}.parameters", self.topics(job))
+        for earlier in job.name, f"{job.name}.layout-1":
+            self.assertNotIn(f"{earlier}.parameters", self.topics(job))
         self.assertEqual(job.summary()["rows_trained"], 4000)
 
     def test_is_refused_with_a_sentence(self):

@@ -135,6 +135,7 @@ class NoAdmin final : public KafkaAdmin {
   Status WaitForBroker(const std::function<bool()>&) override { return absl::OkStatus(); }
   Status EnsureTopics(const std::vector<TopicSettings>&, int) override { return absl::OkStatus(); }
   StatusOr<int32_t> PartitionCount(const std::string&) override { return int32_t{kRowWorkers}; }
+  StatusOr<std::vector<std::string>> ListTopics() override { return std::vector<std::string>(); }
   Status DeleteRecordsBefore(const std::string&, int32_t, Offset,
                              std::chrono::milliseconds) override {
     return absl::OkStatus();
