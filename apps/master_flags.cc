@@ -1,5 +1,6 @@
 #include "apps/master_flags.h"
 
+#include "apps/finite_range.h"
 #include "topics/lease_codec.h"
 #include "topics/row_batch.h"
 
@@ -58,7 +59,7 @@ void AddOwnFlags(CLI::App& app, MasterFlags& flags) {
   app.add_option("--grace-period", flags.grace_period_s,
                  "Seconds from SIGTERM to SIGKILL for a process that is to end [30]")
       ->type_name("FLOAT")
-      ->check(CLI::Range(0.0, 86400.0).description(""))
+      ->check(FiniteRange(0, 86'400))
       ->group(kGroup);
   app.add_flag("--run-dir-is-lost", flags.run_dir_is_lost,
                "The processes that the last MasterApp started, on another machine or with another\n"

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "apps/finite_range.h"
 #include "base/host_and_port.h"
 
 namespace millrace {
@@ -198,7 +199,7 @@ void AddTopicFlags(const Group& topics, PredictorFlags& flags) {
       .Add("--transaction-interval", flags.interval_s, "SECONDS",
            "Between transactions, at least: a prediction waits for so long at\nmost, 0.005 to 60 "
            "[0.05]")
-      ->check(CLI::Range(0.005, 60.0).description(""));
+      ->check(FiniteRange(0.005, 60));
 }
 
 // What Predictor does, by the flags that are given.

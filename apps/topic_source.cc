@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/config_checks.h"
+#include "apps/finite_range.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
 #include "apps/run_setup.h"
@@ -125,7 +126,7 @@ void AddLabels(CLI::App& app, LateLabelOptions& labels) {
       ->group(kLabelGroup);
   app.add_option("--join-window", labels.window_s,
                  "A label comes so many seconds after its row, at most")
-      ->check(CLI::Range(0.0, 31'622'400.0))
+      ->check(FiniteRange(0, 31'622'400))
       ->type_name("SECONDS")
       ->group(kLabelGroup);
   app.add_option("--unmatched-label", labels.unmatched_label,
@@ -215,7 +216,7 @@ int main(int argc, char** argv) {
       ->group(kGroup);
   app.add_option("--transaction-interval", own.interval_s,
                  "Seconds between transactions, at least: a row waits for so long at most")
-      ->check(CLI::Range(0.005, 60.0))
+      ->check(millrace::FiniteRange(0.005, 60))
       ->capture_default_str()
       ->group(kGroup);
   app.add_option("--rows-per-turn", own.rows_per_turn,

@@ -82,8 +82,10 @@ class Watcher {
       MILLRACE_RETURN_IF_ERROR(summary_->Commit());
     }
     const JobState state = State();
-    ShowResult(state);
+    const Status shown = ShowResult(state);
     MILLRACE_RETURN_IF_ERROR(logged);
+    // (Who stopped it may not read it any more.)
+    if (!absl::IsCancelled(shown)) MILLRACE_RETURN_IF_ERROR(shown);
     MILLRACE_RETURN_IF_ERROR(followed);
     return state.kind;
   }
@@ -270,25 +272,26 @@ class Watcher {
   Status Show() {
     const auto now = steady_clock::now();
     if (now < next_show_) return absl::OkStatus();
-    bool shown = true;
     if (area_) {
       next_show_ = now + kDrawEvery;
-      shown = area_->Draw(captured_->TakeLines(), RenderScreen(job_, Screen()));
-    } else {
-      next_show_ = now + kPlainEvery;
-      const std::string line = options_.json ? StatusJson(job_, options_.job, State(), false)
-                                             : PlainLine(job_, State(), SilentSeconds()) + "\n";
-      shown = output_.Write(line).ok();
+      const bool shown = area_->Draw(captured_->TakeLines(), RenderScreen(job_, Screen()));
+      return shown ? absl::OkStatus() : OutputWasClosed();
     }
-    // Whoever read it is gone: as good as Ctrl-C.
-    return shown ? absl::OkStatus() : absl::CancelledError("standard output was closed");
+    next_show_ = now + kPlainEvery;
+    return Print(options_.json ? StatusJson(job_, options_.job, State(), false)
+                               : PlainLine(job_, State(), SilentSeconds()) + "\n");
   }
 
-  // (Who stopped it may not read it any more.)
-  void ShowResult(const JobState& state) {
+  // Whoever read it is gone: as good as Ctrl-C.
+  static Status OutputWasClosed() { return absl::CancelledError("standard output was closed"); }
+  Status Print(const std::string& text) {
+    const Status written = output_.Write(text);
+    return absl::IsUnavailable(written) ? OutputWasClosed() : written;
+  }
+
+  Status ShowResult(const JobState& state) {
     if (options_.json) {
-      output_.Write(StatusJson(job_, options_.job, state, options_.once)).IgnoreError();
-      return;
+      return Print(StatusJson(job_, options_.job, state, options_.once));
     }
     ScreenOptions screen = Screen();
     screen.state = state;
@@ -303,7 +306,7 @@ class Watcher {
          options_.once ? RenderScreen(job_, screen) : SummaryTable(job_, summary)) {
       text += line + "\n";
     }
-    output_.Write(text).IgnoreError();
+    return Print(text);
   }
 
   const WatchOptions& options_;

@@ -149,7 +149,10 @@ class Programs(unittest.TestCase):
 
     def test_a_master_says_what_it_cannot_run_before_it_waits(self):
         self.assert_one_line(self.master("--input", "none.csv"), 1, "--input: there is no file none.csv")
-        self.assert_one_line(self.master("--test", "none.csv"), 1, "--test: there is no file none.csv")
+        self.assert_one_line(self.master("--test", "none.csv"), 1,
+                             f"--test: there is no file none.csv in the folder {self.folder}")
+        self.assert_one_line(self.master("--grace-period", "nan"), 2,
+                             "--grace-period: nan: give a number from 0 to 86400")
         self.assert_one_line(self.master("--input", "-"), 2, "cannot read standard input")
         self.assert_one_line(self.master("--shards", "4", "--server-processes", "5"), 2,
                              "--server-processes 5: give at most as many as --shards (4)")
@@ -360,6 +363,8 @@ class Programs(unittest.TestCase):
         self.assert_one_line(self.source(*labels), 2, "needs --join-key COLUMN", "--join-window SECONDS")
         window = ["--join-window", "60"]
         self.assert_one_line(self.source(*labels, *window, "--join-key", "y"), 2, "which is the label")
+        for flag in "--join-window", "--transaction-interval":
+            self.assert_one_line(self.source(*labels, flag, "nan"), 2, flag, "nan: give a number from")
         whole = [*labels, *window, "--join-key", "id"]
         self.assert_one_line(self.source(*topic, "--labels-from", "shown", *window, "--join-key", "id"),
                              2, "names the topic of the rows")
