@@ -542,11 +542,7 @@ int RunJob(int argc, char** argv) {
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  const std::string command = argc > 1 ? argv[1] : "";
-  if (command == "status") return millrace::RunMasterStatus(argc - 1, argv + 1);
-  if (command == "stop") return millrace::RunMasterStop(argc - 1, argv + 1);
-  if (command == "resize") return millrace::RunMasterResize(argc - 1, argv + 1);
-  if (command == "move") return millrace::RunMasterMove(argc - 1, argv + 1);
-  if (command == "reshard") return millrace::RunMasterReshard(argc - 1, argv + 1);
-  return millrace::RunJob(argc, argv);
+  const std::string word = argc > 1 ? argv[1] : "";
+  if (word.empty() || word.front() == '-') return millrace::RunJob(argc, argv);
+  return millrace::RunMasterCommand(word, argc - 1, argv + 1);
 }

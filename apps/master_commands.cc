@@ -1,14 +1,26 @@
 #include "apps/master_commands.h"
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "apps/job_flags.h"
 #include "apps/program.h"
+#include "base/did_you_mean.h"
+#include "base/error_marks.h"
+#include "base/interruptible_output.h"
+#include "base/printable.h"
+#include "job/kafka_options.h"
 #include "job/stop_signal.h"
+#include "kafka/admin.h"
 #include "master/master_requests.h"
 #include "master/model_quality.h"
 #include "master/plan_reader.h"
@@ -18,6 +30,7 @@ namespace millrace {
 namespace {
 
 constexpr double kBrokerTimeoutS = 5;
+constexpr int kExitNoMaster = 3;  // none has answered what was asked of it
 constexpr char kBrokerTimeoutHelp[] =
     "Seconds to wait for a broker before giving up; 0 waits for ever [5]";
 
@@ -29,8 +42,11 @@ constexpr char kStatusFooter[] =
     "  MasterApp status --job flights --json | jq '.processes[] | {name, phase}'\n"
     "\n"
     "It reads the job's topic plan, which MasterApp writes, and the topic metrics, and warns if\n"
-    "the model is worse than the class frequencies, or the mean, alone. docs/master.md says what\n"
-    "the phases are, and has the fields of --json.\n"
+    "MasterApp gives no sign any more (what it shows may be of long ago then), and if the model "
+    "is\n"
+    "worse than the class frequencies, or the mean, alone. docs/master.md says what the phases "
+    "are,\n"
+    "and has the fields of --json.\n"
     "\n"
     "Exit codes: 0 the status was shown; 1 an error, or no MasterApp has run the job; 2 wrong\n"
     "usage.";
@@ -45,8 +61,10 @@ constexpr char kStopFooter[] =
     "job goes on when MasterApp is started again. Waits until they have ended; Ctrl-C ends the\n"
     "waiting only.\n"
     "\n"
-    "Exit codes: 0 they are stopped, or had ended; 1 an error, or no MasterApp has answered for\n"
-    "10 seconds; 2 wrong usage; 130 Ctrl-C or SIGTERM: the stop goes on.";
+    "Exit codes: 0 they are stopped, or had ended; 1 an error; 2 wrong usage; 3 no MasterApp has\n"
+    "answered for 10 seconds, and the next one is not stopped; 130 Ctrl-C or SIGTERM: the stop "
+    "goes\n"
+    "on.";
 
 constexpr char kResizeDescription[] =
     "MasterApp resize: changes the number of a job's logical workers while it trains.";
@@ -60,8 +78,8 @@ constexpr char kResizeFooter[] =
     "so many; Ctrl-C ends the waiting only.\n"
     "\n"
     "Exit codes: 0 the job has so many workers; 1 an error, and nothing has changed, or the job\n"
-    "has ended before it had so many, or no MasterApp has answered for 10 seconds: the change\n"
-    "waits for the next one; 2 wrong usage; 130 Ctrl-C or SIGTERM: the change goes on.";
+    "has ended before it had so many; 2 wrong usage; 3 no MasterApp has answered for 10 seconds:\n"
+    "the change waits for the next one; 130 Ctrl-C or SIGTERM: the change goes on.";
 
 constexpr char kMoveDescription[] =
     "MasterApp move: has another server process host a shard while the job trains.";
@@ -75,9 +93,11 @@ constexpr char kMoveFooter[] =
     "Waits until the move is in MasterApp's plan; the log of the new process says when it answers\n"
     "workers.\n"
     "\n"
-    "Exit codes: 0 the plan gives the shard to that process; 1 an error, and nothing has changed,\n"
-    "or no MasterApp has answered for 10 seconds: the move waits for the next one; 2 wrong usage;\n"
-    "130 Ctrl-C or SIGTERM: the move goes on.";
+    "Exit codes: 0 the plan gives the shard to that process; 1 an error, and nothing has changed; "
+    "2\n"
+    "wrong usage; 3 no MasterApp has answered for 10 seconds: the move waits for the next one; "
+    "130\n"
+    "Ctrl-C or SIGTERM: the move goes on.";
 
 constexpr char kReshardDescription[] =
     "MasterApp reshard: changes the number of a job's shards while it trains.";
@@ -91,15 +111,24 @@ constexpr char kReshardFooter[] =
     "shards. A job that gets no rows changes when rows come. docs/master.md says which jobs\n"
     "cannot be changed. Waits until the job has so many shards; Ctrl-C ends the waiting only.\n"
     "\n"
-    "Exit codes: 0 the job has so many shards; 1 an error, and nothing has changed, or no\n"
-    "MasterApp has answered for 10 seconds: the change waits for the next one; 2 wrong usage; 130\n"
-    "Ctrl-C or SIGTERM: the change goes on.";
+    "Exit codes: 0 the job has so many shards; 1 an error, and nothing has changed; 2 wrong "
+    "usage;\n"
+    "3 no MasterApp has answered for 10 seconds: the change waits for the next one; 130 Ctrl-C or\n"
+    "SIGTERM: the change goes on.";
 
 // A command that a person waits for gives up without a broker, unless told otherwise.
 StatusOr<JobConfig> LoadToAsk(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
   if (!config.has_broker_timeout_s()) config.set_broker_timeout_s(kBrokerTimeoutS);
+  const std::atomic<bool>& stop = StopOnSignals();
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
+                            KafkaAdmin::Create(ToKafkaOptions(config), "master-command"));
+  MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
   return config;
+}
+
+Status Print(const std::string& text) {
+  return InterruptibleOutput::OfStdout(StopOnSignals()).Write(text);
 }
 
 Status ShowStatus(const JobFlags& flags, bool json) {
@@ -118,72 +147,74 @@ Status ShowStatus(const JobFlags& flags, bool json) {
         "(docs/security.md)\n",
         config.name().c_str(), std::string(worse_than_prior.status().message()).c_str());
   }
-  const std::string text = json ? StatusJson(config.name(), job) : StatusTable(config.name(), job);
-  const bool is_written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  return is_written ? absl::OkStatus()
-                    : absl::UnavailableError("standard output cannot be written to");
+  return Print(json ? StatusJson(config.name(), job) : StatusTable(config.name(), job));
 }
 
 Status Stop(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
   MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job, StopJob(config, StopOnSignals()));
-  std::fputs(StatusTable(config.name(), job).c_str(), stdout);
-  return absl::OkStatus();
+  return Print(StatusTable(config.name(), job));
 }
 
 Status Resize(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
   MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job,
                             ResizeJob(config, config.workers(), StopOnSignals()));
-  std::fputs(StatusTable(config.name(), job).c_str(), stdout);
-  return absl::OkStatus();
+  return Print(StatusTable(config.name(), job));
 }
 
 Status Reshard(const JobFlags& flags, uint32_t shards) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
   MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job, ReshardJob(config, shards, StopOnSignals()));
-  std::fputs(StatusTable(config.name(), job).c_str(), stdout);
-  return absl::OkStatus();
+  return Print(StatusTable(config.name(), job));
 }
 
 Status Move(const JobFlags& flags, uint32_t shard, const std::string& to) {
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
   MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job, MoveShard(config, shard, to, StopOnSignals()));
-  std::fputs(StatusTable(config.name(), job).c_str(), stdout);
-  return absl::OkStatus();
+  return Print(StatusTable(config.name(), job));
 }
 
-}  // namespace
+// `run`: an error that is pending (base/error_marks.h) is that no master has answered.
+int RunCommand(CLI::App& app, int argc, char** argv, const std::function<Status()>& run) {
+  bool is_unanswered = false;
+  const int code = RunProgram(app, app.get_name(), argc, argv, [&] {
+    Status status = run();
+    is_unanswered = IsPending(status);
+    return status;
+  });
+  return code == kExitError && is_unanswered ? kExitNoMaster : code;
+}
 
-int RunMasterStatus(int argc, char** argv) {
+int RunStatus(int argc, char** argv) {
   CLI::App app(kStatusDescription, "MasterApp status");
   app.footer(kStatusFooter);
   const JobFlags flags(app);
   app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
   bool json = false;
   app.add_flag("--json", json, "A JSON object instead of a table")->group("Display");
-  return RunProgram(app, "MasterApp status", argc, argv, [&] { return ShowStatus(flags, json); });
+  return RunCommand(app, argc, argv, [&] { return ShowStatus(flags, json); });
 }
 
-int RunMasterStop(int argc, char** argv) {
+int RunStop(int argc, char** argv) {
   CLI::App app(kStopDescription, "MasterApp stop");
   app.footer(kStopFooter);
   const JobFlags flags(app);
   app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
-  return RunProgram(app, "MasterApp stop", argc, argv, [&] { return Stop(flags); });
+  return RunCommand(app, argc, argv, [&] { return Stop(flags); });
 }
 
-int RunMasterResize(int argc, char** argv) {
+int RunResize(int argc, char** argv) {
   CLI::App app(kResizeDescription, "MasterApp resize");
   app.footer(kResizeFooter);
   const JobFlags flags(app);
   app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
   // (That of a job file is what the job began with.)
   app.get_option("--workers")->required()->description("Logical workers that the job is to have");
-  return RunProgram(app, "MasterApp resize", argc, argv, [&] { return Resize(flags); });
+  return RunCommand(app, argc, argv, [&] { return Resize(flags); });
 }
 
-int RunMasterReshard(int argc, char** argv) {
+int RunReshard(int argc, char** argv) {
   CLI::App app(kReshardDescription, "MasterApp reshard");
   app.footer(kReshardFooter);
   const JobFlags flags(app);
@@ -193,10 +224,10 @@ int RunMasterReshard(int argc, char** argv) {
       ->required()
       ->type_name("UINT")
       ->group("Shards");
-  return RunProgram(app, "MasterApp reshard", argc, argv, [&] { return Reshard(flags, shards); });
+  return RunCommand(app, argc, argv, [&] { return Reshard(flags, shards); });
 }
 
-int RunMasterMove(int argc, char** argv) {
+int RunMove(int argc, char** argv) {
   CLI::App app(kMoveDescription, "MasterApp move");
   app.footer(kMoveFooter);
   const JobFlags flags(app);
@@ -208,7 +239,34 @@ int RunMasterMove(int argc, char** argv) {
       ->required()
       ->type_name("PROCESS")
       ->group("Move");
-  return RunProgram(app, "MasterApp move", argc, argv, [&] { return Move(flags, shard, to); });
+  return RunCommand(app, argc, argv, [&] { return Move(flags, shard, to); });
+}
+
+struct Command {
+  const char* name;
+  int (*run)(int argc, char** argv);
+};
+constexpr Command kCommands[] = {{"status", RunStatus},
+                                 {"stop", RunStop},
+                                 {"resize", RunResize},
+                                 {"move", RunMove},
+                                 {"reshard", RunReshard}};
+
+}  // namespace
+
+int RunMasterCommand(const std::string& command, int argc, char** argv) {
+  std::vector<std::string> names;
+  for (const auto& [name, run] : kCommands) {
+    if (command == name) return run(argc, argv);
+    names.emplace_back(name);
+  }
+  const std::optional<std::string> near = NearestWord(command, names);
+  std::fprintf(stderr,
+               "MasterApp: '%s' belongs to no flag, and is none of the commands %s%s "
+               "(MasterApp --help lists all flags)\n",
+               Printable(command).c_str(), absl::StrJoin(names, ", ").c_str(),
+               near ? absl::StrCat("; did you mean ", *near, "?").c_str() : "");
+  return kExitUsage;
 }
 
 }  // namespace millrace

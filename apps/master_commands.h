@@ -1,13 +1,12 @@
 // The commands that ask the MasterApp of a job for something, or about it.
 #pragma once
 
+#include <string>
+
 namespace millrace {
 
-// Each parses its flags, runs, and returns the exit code. argv[0] is the command.
-int RunMasterStatus(int argc, char** argv);
-int RunMasterStop(int argc, char** argv);
-int RunMasterResize(int argc, char** argv);
-int RunMasterMove(int argc, char** argv);
-int RunMasterReshard(int argc, char** argv);
+// Parses the flags of the command of this name, runs it, and returns the exit code; of no command,
+// that of wrong usage. argv[0] is the command.
+int RunMasterCommand(const std::string& command, int argc, char** argv);
 
 }  // namespace millrace

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/error_marks.h"
 #include "base/printable.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
@@ -82,8 +83,8 @@ ControlRecord StopRecord() {
 }
 
 // Reads the plan until it has what was asked for; `job` is the first reading. Errors: those of
-// `has_come`, which says why it will not come; Cancelled when `stop` is set; Unavailable when no
-// master folds what is written.
+// `has_come`, which says why it will not come; Cancelled when `stop` is set; Unavailable, pending
+// (base/error_marks.h), when no master folds what is written.
 StatusOr<JobProcesses> WaitFor(
     const Awaited& awaited, const JobConfig& config, JobProcesses job,
     const std::atomic<bool>& stop,
@@ -96,14 +97,15 @@ StatusOr<JobProcesses> WaitFor(
     std::this_thread::sleep_for(awaited.between_reads);
     StatusOr<JobProcesses> read = ReadJobProcesses(config, stop);
     if (absl::IsCancelled(read.status())) break;
+    if (IsAway(read.status())) return MarkPending(read.status());
     MILLRACE_ASSIGN_OR_RETURN(job, std::move(read));
     const auto now = steady_clock::now();
     if (job.state.next_offset() != next_offset) answered = now;
     next_offset = job.state.next_offset();
     if (now - answered < kMasterAnswers) continue;
-    return absl::UnavailableError(absl::StrCat("no MasterApp of the job ", config.name(),
-                                               " has answered for ", kMasterAnswers.count(), " s",
-                                               awaited.otherwise));
+    return MarkPending(absl::UnavailableError(
+        absl::StrCat("no MasterApp of the job ", config.name(), " has answered for ",
+                     kMasterAnswers.count(), " s", awaited.otherwise)));
   }
   spdlog::info("stopped waiting; {} goes on", awaited.what);
   return absl::CancelledError("stopped");
@@ -114,13 +116,26 @@ bool HasHeard(const JobProcesses& job, uint64_t sent_at_tick) {
   return job.state.ticks() > sent_at_tick + kTicksUntilHeard;
 }
 
+// Whether MasterApp runs WorkerApps, which are given logical workers.
+bool GivesWorkers(const JobProcesses& job) {
+  return std::ranges::any_of(job.state.plan().groups(),
+                             [](const ProcessGroup& group) { return group.logical_workers() > 0; });
+}
+
 // Of a job whose plan has no leases.
-Status NoLeases(const JobConfig& config, const std::atomic<bool>& stop) {
+Status NoLeases(const JobConfig& config, const JobProcesses& job, const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   const StatusOr<std::optional<JobTraining>> begun = registry->ReadTraining();
   const bool leases = begun.ok() && *begun && (*begun)->training().sharding() == Training::DYNAMIC;
   const bool is_known = begun.ok() && *begun;
+  if (!is_known && !GivesWorkers(job)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "MasterApp of the job ", config.name(),
+        " runs no WorkerApps to which it gives logical workers, so it has no number of them that "
+        "could be changed. For another number of processes start MasterApp again, with another "
+        "--worker-processes"));
+  }
   if (leases || !is_known) {
     return absl::FailedPreconditionError(
         absl::StrCat("the job ", config.name(),
@@ -161,7 +176,7 @@ StatusOr<bool> CheckResize(const JobConfig& config, const JobProcesses& job, uin
   const std::string name = absl::StrCat("the job ", config.name());
   MILLRACE_RETURN_IF_ERROR(
       CheckRuns(name, job, "the number of its workers cannot be changed any more"));
-  if (!job.leases) return NoLeases(config, stop);
+  if (!job.leases) return NoLeases(config, job, stop);
   if (workers > job.leases->most_workers) {
     return absl::InvalidArgumentError(absl::StrCat("--workers ", workers, ": ", name,
                                                    " may have at most ", job.leases->most_workers,

@@ -11,15 +11,16 @@
 
 namespace millrace {
 
-// Has the job's master stop the job's processes, and waits until it has. Unavailable: no master
-// answers; the request stays in `control` for the next one. FailedPrecondition: no master has run
-// this job. Cancelled when `stop` is set.
+// Has the job's master stop the job's processes, and waits until it has. Unavailable, pending
+// (base/error_marks.h): no master answers; the next one does not stop them. FailedPrecondition: no
+// master has run this job. Cancelled when `stop` is set.
 StatusOr<JobProcesses> StopJob(const JobConfig& config, const std::atomic<bool>& stop);
 
 // Gives the job another number of logical workers (docs/leases.md), and waits until they are there
 // and the others have left. InvalidArgument or FailedPrecondition, and nothing has changed: fewer
 // than one, more than there may be, a job that leases no rows, has ended, or is changing to another
-// number. Unavailable and Cancelled as above.
+// number. Unavailable, pending: no master answers;
+// the request stays in `control` for the next one. Cancelled as above.
 StatusOr<JobProcesses> ResizeJob(const JobConfig& config, uint32_t workers,
                                  const std::atomic<bool>& stop);
 

@@ -131,6 +131,8 @@ class Programs(unittest.TestCase):
         for program in ALL:
             self.assert_one_line(run(program, "--job"), 2, f"{program}: ", "--job")
             self.assert_one_line(run(program, "flights"), 2, f"{program}: ", "'flights' belongs to no flag")
+        self.assert_one_line(run("MasterApp", "statsu"), 2, "'statsu' belongs to no flag", "did you mean status?",
+                             "the commands status, stop, resize, move, reshard")
 
     def test_a_job_name_that_is_a_folder_above_is_refused(self):
         for program in ALL:
@@ -289,7 +291,7 @@ class Programs(unittest.TestCase):
                                  f"MasterApp {command}: there is no flag --no-such-flag (")
             result = run("MasterApp", command, "--brokers", self.nobody, "--broker-timeout", "1")
             self.assertEqual(result.returncode, 1)
-            self.assertIn(f"MasterApp {command}: ", result.stderr)
+            self.assertIn(f"MasterApp {command}: no Kafka broker answered at {self.nobody}", result.stderr)
 
     def test_an_unknown_field_is_wrong_usage_with_line_and_column(self):
         config = self.csv('name: "x"\nwrokers: 4\n', "job.textproto")
