@@ -428,7 +428,7 @@ void ShowLogs(const JobProcesses& job, const std::string& run_dir) {
   for (const ProcessState& process : job.processes) {
     if (process.phase() != ProcessState::FAILED) continue;
     const std::string log = ProcessLogPath(run_dir, ToText(process.process()));
-    const std::string lines = LastLogLines(log, kLines);
+    const std::string lines = LastLogLines(log, process.incarnation(), kLines);
     if (lines.empty()) continue;
     std::fprintf(stderr, "the end of %s:\n%s\n", log.c_str(), lines.c_str());
   }

@@ -3,12 +3,14 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
 #include "base/hash.h"
@@ -23,6 +25,30 @@ constexpr size_t kMostBytes = size_t{16} << 20;
 constexpr int kMostFiles = 1'000'000;
 constexpr std::streamoff kTailBytes = 64 << 10;
 constexpr size_t kLineBytes = 500;
+
+// How its ProcessShim begins a line, behind the process's name.
+std::string ShimBegin(uint64_t incarnation) {
+  return absl::StrCat(", incarnation ", incarnation, ": ");
+}
+
+// The end of a log, fit for a terminal, without what earlier incarnations have written.
+std::vector<std::string> LinesOf(const std::string& path, uint64_t incarnation) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return {};
+  const std::streamoff size = file.tellg();
+  file.seekg(std::max<std::streamoff>(0, size - kTailBytes));
+  std::string text(static_cast<size_t>(std::min(size, kTailBytes)), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  const std::string begins = ShimBegin(incarnation) + "begins:";
+  std::vector<std::string> lines;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
+    if (line.find(begins) != std::string::npos) lines.clear();
+    lines.push_back(Printable(line, kLineBytes));
+  }
+  return lines;
+}
 
 }  // namespace
 
@@ -64,22 +90,19 @@ std::string JobFileName(const std::string& group, const std::string& text) {
   return absl::StrCat(group, "-", absl::Hex(Mix64(Fnv1a64(text)), absl::kZeroPad16), ".textproto");
 }
 
-std::string LastLogLines(const std::string& path, int lines) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return "";
-  const std::streamoff size = file.tellg();
-  file.seekg(std::max<std::streamoff>(0, size - kTailBytes));
-  std::string text(static_cast<size_t>(std::min(size, kTailBytes)), '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  const std::vector<std::string> all = absl::StrSplit(text, '\n');
-  std::string last;
+std::string LastLogLines(const std::string& path, uint64_t incarnation, int lines) {
+  const std::vector<std::string> all = LinesOf(path, incarnation);
   const size_t begin = all.size() > static_cast<size_t>(lines) ? all.size() - lines : 0;
-  for (size_t i = begin; i < all.size(); ++i) {
-    absl::StrAppend(&last, last.empty() ? "" : "\n", Printable(all[i], kLineBytes));
+  return absl::StrJoin(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end(), "\n");
+}
+
+std::string LastWords(const std::string& path, uint64_t incarnation) {
+  const std::string shim = ShimBegin(incarnation);
+  std::vector<std::string> all = LinesOf(path, incarnation);
+  while (!all.empty() && (all.back().empty() || all.back().find(shim) != std::string::npos)) {
+    all.pop_back();
   }
-  return last;
+  return all.empty() ? "" : all.back();
 }
 
 }  // namespace millrace

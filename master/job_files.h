@@ -1,6 +1,7 @@
 // The files that a master's processes are started with.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/status.h"
@@ -21,7 +22,11 @@ StatusOr<std::string> JobFileText(const JobConfig& config);
 // GROUP-HASH.textproto, with which a command changes as it does with that of KeepJobFile.
 std::string JobFileName(const std::string& group, const std::string& text);
 
-// The last lines of a process's log, fit for a terminal; empty: there is none that can be read.
-std::string LastLogLines(const std::string& path, int lines);
+// The last lines of a process's log, fit for a terminal, without those of earlier incarnations;
+// empty: there is none that can be read.
+std::string LastLogLines(const std::string& path, uint64_t incarnation, int lines);
+
+// The last line of them that the process itself has written, not its ProcessShim; empty: none.
+std::string LastWords(const std::string& path, uint64_t incarnation);
 
 }  // namespace millrace

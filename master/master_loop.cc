@@ -16,6 +16,8 @@
 #include "base/error_marks.h"
 #include "base/printable.h"
 #include "kafka/timeouts.h"
+#include "launcher/run_folder.h"
+#include "master/job_files.h"
 #include "master/job_processes.h"
 #include "master/master_log.h"
 #include "master/node_desk.h"
@@ -27,6 +29,7 @@
 #include "topics/control_codec.h"
 #include "topics/master_topics.h"
 #include "topics/plan_codec.h"
+#include "topics/process_name.h"
 
 namespace millrace {
 namespace {
@@ -71,6 +74,7 @@ class Master {
   Status CheckWhereItRuns();
   void TellWhatRunsAlready() const;
   Status ServeTasks();
+  bool IsOverruled(std::string_view value) const;
   Status ReadControl();
   bool IsTickDue() const;
   bool IsLookDue();
@@ -79,6 +83,7 @@ class Master {
   void AnswerCalls();
   Status CarryOut();
   void DeleteWhatIsFolded();
+  void TellLastWords(const JobProcesses& now) const;
   void TellNews();
   bool IsOver() const;
   bool OwnRecordsAreFolded() const { return processor_->next_offset() >= log_->written_end(); }
@@ -269,8 +274,21 @@ Status Master::RunWithOneClient() {
 
 // ---- from control to plan ----
 
+// A stop that no master has heard of holds no more: this one's plan would overrule it, but only
+// when all processes were stopped, to start them again. (MasterApp stop says it again as long as it
+// waits.)
+bool Master::IsOverruled(std::string_view value) const {
+  if (plan_was_sent_) return false;
+  const StatusOr<ControlRecord> record = DecodeControl(value, config_.epoch());
+  return record.ok() && record->has_stop();
+}
+
 Status Master::ReadControl() {
   MILLRACE_RETURN_IF_ERROR(log_->Poll([this](Offset offset, std::string_view value) {
+    if (IsOverruled(value)) {
+      processor_->Skip(offset);
+      return;
+    }
     const std::string refused = processor_->Fold(offset, value);
     if (refused.empty()) return;
     spdlog::warn("{}, offset {}: {}", MasterTopicName(config_.name(), MasterTopic::kControl),
@@ -388,9 +406,25 @@ Status Master::WriteWhatIsNew(bool has_looked) {
   return absl::OkStatus();
 }
 
+// Why a process fails stands in its log; one that may fail without end is never given up.
+void Master::TellLastWords(const JobProcesses& now) const {
+  std::map<std::string, const ProcessState*> known;
+  for (const ProcessState& process : told_.processes) known[ToText(process.process())] = &process;
+  for (const ProcessState& process : now.processes) {
+    const std::string name = ToText(process.process());
+    const auto before = known.find(name);
+    if (before == known.end() || process.failures() <= before->second->failures()) continue;
+    const std::string words =
+        LastWords(ProcessLogPath(options_.run_dir, name), before->second->incarnation());
+    if (!words.empty()) spdlog::warn("{} said at last: {}", name, words);
+  }
+}
+
 void Master::TellNews() {
   JobProcesses now = Now();
   for (const std::string& line : News(told_, now)) spdlog::info("{}", line);
+  for (const std::string& line : NewWarnings(told_, now)) spdlog::warn("{}", line);
+  if (options_.place.empty()) TellLastWords(now);
   told_ = std::move(now);
 }
 

@@ -17,8 +17,9 @@ namespace millrace {
 StatusOr<std::map<std::string, std::string>> ReadPlan(const JobConfig& config,
                                                       const std::atomic<bool>& stop);
 
-// The same as a master understands it. Beside those errors: FailedPrecondition with the remedy: no
-// master has run this job, or it is one of another job epoch.
+// The same as a master understands it, and how long ago it was written. Beside those errors:
+// FailedPrecondition with the remedy: no master has run this job, or it is one of another job
+// epoch.
 StatusOr<JobProcesses> ReadJobProcesses(const JobConfig& config, const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -19,6 +19,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// A running master is heard from each second.
+constexpr uint64_t kSilentMasterS = 10;
+// Servers end within seconds of their last trainer, unless they have much to write.
+constexpr uint64_t kAloneS = 30;
+
 std::string PhaseText(ProcessState::Phase phase) {
   switch (phase) {
     case ProcessState::WAITING:
@@ -176,6 +181,48 @@ std::string JobNews(const MasterState& before, const MasterState& now) {
     default:
       return "";
   }
+}
+
+// Only a job that runs has a master.
+bool IsMasterSilent(const JobProcesses& now) {
+  const MasterState::Phase phase = now.state.phase();
+  return now.silent_s >= kSilentMasterS &&
+         (phase == MasterState::ACTIVE || phase == MasterState::STOPPING);
+}
+
+// Servers that run though the processes of one's own (which are given no logical workers, as
+// WorkerApps are) have all ended with exit code 0.
+struct ServersAlone {
+  std::string ended{};  // their names
+  uint64_t for_s = 0;
+};
+
+std::optional<ServersAlone> FindServersAlone(const JobProcesses& now) {
+  if (now.state.phase() != MasterState::ACTIVE) return std::nullopt;
+  ServersAlone alone{.for_s = now.state.ticks()};
+  bool has_servers = false;
+  for (const ProcessGroup& group : now.state.plan().groups()) {
+    const bool is_own = group.shards() == 0 && group.logical_workers() == 0 && !group.at_end();
+    for (const ProcessState& process : now.processes) {
+      if (process.process().group() != group.name()) continue;
+      has_servers |= group.shards() > 0 && process.phase() == ProcessState::RUNNING;
+      if (!is_own) continue;
+      if (process.phase() != ProcessState::ENDED) return std::nullopt;
+      alone.for_s = std::min(alone.for_s, SecondsIn(process, now.state));
+      absl::StrAppend(&alone.ended, alone.ended.empty() ? "" : ", ", ToText(process.process()));
+    }
+  }
+  if (!has_servers || alone.ended.empty() || alone.for_s < kAloneS) return std::nullopt;
+  return alone;
+}
+
+std::string ToText(const ServersAlone& alone) {
+  return absl::StrCat(
+      alone.ended, " ended with exit code 0, and ", alone.for_s,
+      " s later the servers still run: they wait for trainers that have not left the job, unless "
+      "they are still writing its end. Let each trainer leave at its end "
+      "(docs/parameter-manager.md); to train on, start MasterApp again with another "
+      "--worker-command; to end the job as it is, MasterApp stop");
 }
 
 int64_t DoneIn(const JobTaskSet& set) {
@@ -449,6 +496,12 @@ std::vector<std::string> News(const JobProcesses& before, const JobProcesses& no
   return all;
 }
 
+std::vector<std::string> NewWarnings(const JobProcesses& before, const JobProcesses& now) {
+  const std::optional<ServersAlone> alone = FindServersAlone(now);
+  if (!alone || FindServersAlone(before)) return {};
+  return {ToText(*alone)};
+}
+
 std::string StatusTable(const std::string& job, const JobProcesses& now) {
   std::string text = absl::StrCat("job ", job, ": ", JobPhaseText(now.state.phase()));
   if (!now.state.failure().empty()) {
@@ -456,6 +509,9 @@ std::string StatusTable(const std::string& job, const JobProcesses& now) {
   }
   if (now.state.plan().slots() > 0) {
     absl::StrAppend(&text, "; at most ", now.state.plan().slots(), " processes at a time");
+  }
+  if (IsMasterSilent(now)) {
+    absl::StrAppend(&text, "; no MasterApp has given a sign for ", Duration(now.silent_s));
   }
   absl::StrAppend(&text, "\n");
   std::vector<std::array<std::string, 8>> lines = {
@@ -476,6 +532,15 @@ std::string StatusTable(const std::string& job, const JobProcesses& now) {
   AppendTaskSets(now, text);
   AppendNodes(now, text);
   AppendLeases(now, text);
+  if (IsMasterSilent(now)) {
+    absl::StrAppend(&text,
+                    "Warning: this is what the last MasterApp knew. It is dead, or reaches no "
+                    "broker: what ends is not started again. Start MasterApp again, with the same "
+                    "--job and --run-dir.\n");
+  }
+  if (const auto alone = FindServersAlone(now)) {
+    absl::StrAppend(&text, "Warning: ", ToText(*alone), ".\n");
+  }
   if (now.worse_than_prior) absl::StrAppend(&text, "Warning: ", *now.worse_than_prior, ".\n");
   return text;
 }
@@ -503,6 +568,7 @@ std::string StatusJson(const std::string& job, const JobProcesses& now) {
       {"failure", failure.empty() ? Json() : Json(failure)},
       {"slots", now.state.plan().slots()},
       {"ticks", now.state.ticks()},
+      {"seconds_since_sign", now.silent_s},
       {"layout", now.state.layout().number()},
       {"next_shards", now.state.next_shards()},
       {"unusable_records", now.state.unusable()},

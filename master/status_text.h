@@ -43,6 +43,9 @@ struct JobProcesses {
   // What the job's figures say of a model that is worse than the prior (model_quality.h): not of
   // `plan`. None: it is not, or it is not known.
   std::optional<std::string> worse_than_prior{};
+  // Since a master has written to `plan`, by the clocks of its machine and of this one: of a reader
+  // of `plan`. A running master does each second.
+  uint64_t silent_s = 0;
 };
 
 std::vector<JobTaskSet> TaskSetsOf(const TaskManager& tasks);
@@ -54,6 +57,9 @@ std::optional<JobLeases> LeasesOf(const LeaseTable& leases);
 // node that has joined, died or left, for leases when they begin and when there is no further row,
 // and for the job's phase. Without an end of line.
 std::vector<std::string> News(const JobProcesses& before, const JobProcesses& now);
+
+// The same of what a person should look after: servers that nobody trains with any more.
+std::vector<std::string> NewWarnings(const JobProcesses& before, const JobProcesses& now);
 
 // The job's phase, and a line for each process: name, phase, what it hosts, incarnation,
 // restarts, for how long, how it ended last; and a line for each data set, each node, and each

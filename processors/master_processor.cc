@@ -173,6 +173,12 @@ std::string MasterProcessor::Fold(Offset offset, std::string_view value) {
   return "record ignored: " + std::string(TextOf(used));
 }
 
+void MasterProcessor::Skip(Offset offset) {
+  if (offset < next_offset_) return;
+  next_offset_ = offset + 1;
+  changed_ = true;
+}
+
 Status MasterProcessor::Apply(const ControlRecord& record) {
   switch (record.what_case()) {
     case ControlRecord::kPlan:

@@ -44,6 +44,9 @@ class MasterProcessor {
   // refused. REQUIRES offset >= 0.
   std::string Fold(Offset offset, std::string_view value);
 
+  // The same, but the record changes nothing else than next_offset().
+  void Skip(Offset offset);
+
   Offset next_offset() const { return next_offset_; }
   MasterState::Phase phase() const { return table_.phase(); }
   MasterState state() const;

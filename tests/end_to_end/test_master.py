@@ -140,6 +140,16 @@ class OnABroker(topology.OnABroker):
 
 
 class Jobs(OnABroker):
+    def assert_a_full_disk_is_told(self, job):
+        watch = topology.PROGRAMS / "Watch"
+        for words in ([watch, "--once"], [watch, "--once", "--json"], [watch], [MASTER, "status"]):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([*words, "--brokers", self.broker.address, "--job", job.name], check=False,
+                                      stdout=full, stderr=subprocess.PIPE, text=True,
+                                      timeout=topology.PATIENCE)  # fmt: skip
+            self.assertEqual(done.returncode, 1, words)
+            self.assertIn("standard output cannot be written: No space left", done.stderr)
+
     def test_run_to_their_end_by_one_command(self):
         job = self.job(["--shards", "2"], rows=3000).start()
         self.assert_ended_well(job)
@@ -202,6 +212,15 @@ class Jobs(OnABroker):
         # (Rows for minutes: it must not have ended before it is stopped, however slow this machine is.)
         job = self.job(rate=20, rows=4000).start()
         job.wait_for_rows(100)
+        # One with other settings is refused before it takes the job over.
+        for changed, words in ((["--workers", "9"], f"started with --workers {job.workers}, here are 9"),
+                               (["--l2", "0.5"], "another set of training settings"),
+                               (["--label", "x1"], "another set of features")):  # fmt: skip
+            job.commands["other"] = [*job.commands["master"], *changed]
+            job.start("other")
+            self.assertEqual(job.wait("other"), 1, job.said("other"))
+            self.assertIn(words, job.said("other"))
+        self.assert_a_full_disk_is_told(job)
         self.assertEqual(job.interrupt("master"), 130)
         self.assertEqual(job.running(), {})
         self.assertEqual(job.status()["phase"], "stopped")
@@ -467,6 +486,9 @@ class Masters(OnABroker):
         before = job.running()
         job.kill("master")
         self.assertEqual(job.running(), before)
+        # Nobody hears of a stop then; it holds no more when the next one begins.
+        job.ask("stop", code=3)
+        self.assertIn("no MasterApp has given a sign for", job.ask("status"))
         job.start("master")
         job.wait_for_log("master", "2 of the job's processes run already")
         job.commands["second"] = job.commands["master"]
@@ -685,7 +707,9 @@ class Failures(OnABroker):
         self.assertEqual(job.wait("master"), 1)
         # In a second, or at once when a second has passed before MasterApp sees the end.
         self.assertIn("exit code 3; it is started again", job.log("master"))
-        self.assertIn("this is broken", job.log("master"))
+        self.assertIn("worker-0 said at last: this is broken", job.log("master"))
+        end = job.log("master").split("the end of ")[1]  # of its last start
+        self.assertEqual(len(re.findall("^this is broken$", end, re.M)), 1, end)
         self.assertIn("logs/worker-0.log", job.log("master"))
 
     def test_of_a_job_that_no_master_has_run_are_said_so(self):

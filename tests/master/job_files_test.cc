@@ -73,16 +73,28 @@ TEST_F(JobFilesTest, OnlyTheOwnerReadsThemSinceTheyMayHoldPasswords) {
 }
 
 TEST_F(JobFilesTest, TheLastLinesOfALogAreFitForATerminal) {
-  EXPECT_EQ(LastLogLines(Write("1\n2\n3\n4\n"), 2), "3\n4");
-  EXPECT_EQ(LastLogLines(Write("only \x1b[31m"), 2), "only \\x1b[31m");
-  EXPECT_EQ(LastLogLines(Write(""), 2), "");
-  EXPECT_EQ(LastLogLines(folder_ + "/none", 2), "");
+  EXPECT_EQ(LastLogLines(Write("1\n2\n3\n4\n"), 1, 2), "3\n4");
+  EXPECT_EQ(LastLogLines(Write("only \x1b[31m"), 1, 2), "only \\x1b[31m");
+  EXPECT_EQ(LastLogLines(Write(""), 1, 2), "");
+  EXPECT_EQ(LastLogLines(folder_ + "/none", 1, 2), "");
+}
+
+TEST_F(JobFilesTest, TheLastLinesAreThoseOfOneIncarnation) {
+  const std::string log =
+      Write("worker-0, incarnation 3: begins: x\nold\nworker-0, incarnation 13: begins: x\nnew\n");
+  EXPECT_EQ(LastLogLines(log, 13, 9), "worker-0, incarnation 13: begins: x\nnew");
+  EXPECT_EQ(LastLogLines(log, 13, 1), "new");
+  EXPECT_EQ(LastWords(Write("old\nw-0, incarnation 3: begins: x\nwhy\n\nw-0, incarnation 3: exit "
+                            "code 1\n"),
+                      3),
+            "why");
+  EXPECT_EQ(LastWords(Write("old\nw-0, incarnation 3: begins: x\n"), 3), "");
 }
 
 TEST_F(JobFilesTest, ALongLogIsReadAtItsEndOnly) {
   std::string text(300'000, 'x');
   text += "\nlast\n";
-  EXPECT_EQ(LastLogLines(Write(text), 1), "last");
+  EXPECT_EQ(LastLogLines(Write(text), 1, 1), "last");
 }
 
 }  // namespace

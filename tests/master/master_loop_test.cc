@@ -250,6 +250,27 @@ TEST_F(MasterLoopTest, AStopFromElsewhereThatAPlanOverrulesIsSaidAgain) {
   EXPECT_EQ(machine_.running(), 0u);
 }
 
+TEST_F(MasterLoopTest, AStopThatNoMasterHasHeardOfDoesNotRestartWhatRuns) {
+  std::future<Outcome> killed = Start(never_);
+  ASSERT_TRUE(Until([&] { return machine_.running() == 2; }));
+  machine_.SetOutOfSight(true);
+  EXPECT_FALSE(killed.get().ok());
+  machine_.SetOutOfSight(false);
+  ControlRecord stop;
+  stop.set_epoch(config_.epoch());
+  stop.mutable_stop();
+  auto producer = KafkaProducer::Create(cluster_.options(), {.client_id = "writer"}, nullptr);
+  ASSERT_TRUE((*producer)->Send("mastered.control", 0, "", EncodeControl(stop)).ok());
+  ASSERT_TRUE((*producer)->Flush(std::chrono::seconds(20)).ok());
+  const Offset end = ControlEnd();
+  std::future<Outcome> next = Start(never_);
+  ASSERT_TRUE(Until([&] { return ReadJobProcesses(config_, never_)->state.next_offset() > end; }));
+  machine_.End("worker-0", 0);
+  machine_.End("worker-1", 0);
+  EXPECT_EQ(next.get()->state.phase(), MasterState::ENDED);
+  EXPECT_EQ(machine_.starts(), 2);
+}
+
 TEST_F(MasterLoopTest, AMasterThatDoesNotSeeWhatRunsDoesNotStartItTwice) {
   std::future<Outcome> master = Start(never_);
   ASSERT_TRUE(Until([&] {

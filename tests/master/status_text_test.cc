@@ -107,6 +107,50 @@ TEST(NewsTest, AShardThatMovesIsToldOnce) {
   EXPECT_THAT(News(Job({Server(0, {}), Server(1, {})}), now), IsEmpty());
 }
 
+// Trainers of one's own, which began with servers.
+JobProcesses JobOfTrainers(std::vector<ProcessState> trainers, uint64_t ticks) {
+  JobProcesses job = Job({Server(0, {0})});
+  job.state.set_ticks(ticks);
+  ProcessGroup& servers = *job.state.mutable_plan()->add_groups();
+  servers.set_name("server");
+  servers.set_shards(1);
+  for (ProcessState& trainer : trainers) job.processes.push_back(std::move(trainer));
+  return job;
+}
+
+TEST(NewWarningsTest, ServersThatAllTrainersHaveLeftAloneAreToldOnce) {
+  ProcessState ended = Ended(Process(ProcessState::ENDED, 3), ProcessEnd::EXITED, 0);
+  ended.set_phase_since_tick(100);
+  const JobProcesses soon = JobOfTrainers({ended}, 129);
+  const JobProcesses late = JobOfTrainers({ended}, 130);
+  EXPECT_THAT(NewWarnings(soon, soon), IsEmpty());
+  EXPECT_THAT(NewWarnings(soon, late),
+              ElementsAre(HasSubstr("worker-0 ended with exit code 0, and 30 s later the servers "
+                                    "still run: they wait for trainers that have not left")));
+  EXPECT_THAT(NewWarnings(late, JobOfTrainers({ended}, 131)), IsEmpty());
+  EXPECT_THAT(StatusTable("flights", late), HasSubstr("Warning: worker-0 ended with exit code 0"));
+  ProcessState other = Running();
+  other.mutable_process()->set_rank(1);
+  EXPECT_THAT(NewWarnings(soon, JobOfTrainers({ended, other}, 130)), IsEmpty());
+  JobProcesses of_rows = late;  // WorkerApps end when the job does
+  of_rows.state.mutable_plan()->mutable_groups(0)->set_logical_workers(2);
+  EXPECT_THAT(NewWarnings(soon, of_rows), IsEmpty());
+}
+
+TEST(StatusTableTest, AMasterThatGivesNoSignIsCalledSo) {
+  JobProcesses job = Job({Running()});
+  job.silent_s = 9;
+  EXPECT_THAT(StatusTable("flights", job), Not(HasSubstr("sign")));
+  job.silent_s = 75;
+  EXPECT_THAT(StatusTable("flights", job),
+              HasSubstr("job flights: active; no MasterApp has given a sign for 0:01:15\n"));
+  EXPECT_THAT(StatusTable("flights", job),
+              HasSubstr("Warning: this is what the last MasterApp knew"));
+  EXPECT_EQ(nlohmann::json::parse(StatusJson("flights", job))["seconds_since_sign"], 75);
+  job.state.set_phase(MasterState::ENDED);
+  EXPECT_THAT(StatusTable("flights", job), Not(HasSubstr("sign")));
+}
+
 TEST(NewsTest, TheJobsEndIsTold) {
   EXPECT_THAT(News(Job({}), Job({}, MasterState::ENDED)),
               ElementsAre(HasSubstr("the job has ended")));
