@@ -174,7 +174,10 @@ Status AddCommands(const MasterFlags& flags, JobProcessesOptions& options) {
 Status CheckFile(const std::string& path, const char* flag) {
   std::error_code error;
   if (path.empty() || fs::exists(path, error)) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat(flag, ": there is no file ", path));
+  const fs::path here = fs::current_path(error);
+  const bool is_relative = !error && fs::path(path).is_relative();
+  return absl::NotFoundError(absl::StrCat(flag, ": there is no file ", path,
+                                          is_relative ? " in the folder " + here.string() : ""));
 }
 
 Status CheckFiles(const JobConfig& config, const MasterFlags& flags) {
@@ -246,6 +249,15 @@ Status CheckExternal(const JobConfig& config, const MasterFlags& flags) {
     return wrong(
         "no WorkerApp can train it; give the trainer's command line (--worker-command), or "
         "--worker-processes 0 and start the trainers by hand");
+  }
+  if (flags.worker_processes > 0 && flags.worker_processes != config.workers()) {
+    spdlog::warn(
+        "the job has {} trainers (--workers), and {} processes run --worker-command: {}",
+        config.workers(), flags.worker_processes,
+        flags.worker_processes < config.workers()
+            ? "it waits for those that no process is. Give --worker-processes as many, unless each "
+              "process is several trainers, or others are started by hand"
+            : "no two may be the same trainer. Give as many --workers");
   }
   return absl::OkStatus();
 }

@@ -255,6 +255,10 @@ class Programs(unittest.TestCase):
                              "--worker-processes 0")  # fmt: skip
         result = self.master("--model", "external", "--worker-command", "true", "--input", self.csv("x,y\na,1\n"))
         self.assert_one_line(result, 2, "--model external: ", "leave out --input")
+        for workers, words in (("4", "it waits for those that no process is"), ("1", "no two may be the same")):
+            result = self.master("--model", "external", "--worker-command", "true", "--workers", workers)
+            self.assertIn(f"the job has {workers} trainers (--workers), and 2 processes run --worker-command: {words}",
+                          result.stderr)  # fmt: skip
 
     def test_a_master_says_what_it_cannot_run_in_a_cluster(self):
         self.assert_one_line(self.master("--image", "x"), 2, "need --launcher kubernetes")
