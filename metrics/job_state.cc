@@ -14,6 +14,8 @@ namespace millrace {
 namespace {
 
 constexpr size_t kMostNamed = 4;  // groups of those that are waited for, and ranges in a group
+// Programs that train by all-reduce: they have all weights, and the one of rank 0 tells of them.
+constexpr char kMembers[] = "WorkerApps";
 constexpr int64_t kHalfDayMs = 12 * 3'600'000;
 
 // One of those that are waited for, and what is said of it.
@@ -106,6 +108,11 @@ class Judge {
   }
 
  private:
+  // (A job without servers says so with its first figures.)
+  bool HasServers() const {
+    return !job_.server() ||
+           job_.server()->training().distribution_strategy() != Training::ALL_REDUCE;
+  }
   double Age(int64_t timestamp_ms) const {
     return static_cast<double>(std::max<int64_t>(now_ms_ - timestamp_ms, 0)) / 1000;
   }
@@ -123,7 +130,8 @@ class Judge {
     }
     for (const auto& [shard, heard_ms] : job_.shards_heard_ms()) {
       programs.push_back(
-          {absl::StrCat("ServerApp, shard ", uint32_t{shard}), Age(heard_ms), job_.ended()});
+          {HasServers() ? absl::StrCat("ServerApp, shard ", uint32_t{shard}) : kMembers,
+           Age(heard_ms), job_.ended()});
     }
     if (!job_.server()) return programs;
     for (const WorkerProgress& worker : job_.server()->workers()) {
@@ -169,7 +177,10 @@ class Judge {
     if (job_.last_timestamp_ms() == 0) return "for the job's first figures";
     if (!job_.server()) return "for ServerApp, which has not been heard from";
     const std::vector<Awaited> servers = ServersAway();
-    if (!servers.empty()) return absl::StrCat("for ServerApp, ", Grouped("shard", servers));
+    if (!servers.empty()) {
+      return HasServers() ? absl::StrCat("for ServerApp, ", Grouped("shard", servers))
+                          : absl::StrCat("for ", kMembers, " (", servers.front().why, ")");
+    }
     if (job_.moved_ms() > 0 && !StandsStill()) return "";
     if (!job_.producer()) return "for CsvProducer, which has not been heard from";
     const bool more_rows = !job_.producer()->ended();

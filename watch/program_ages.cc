@@ -32,7 +32,7 @@ std::string AgesText(const JobState& state) {
   std::vector<std::string> phrases;
   for (const auto& [kind, title] :
        {std::pair("CsvProducer", "CsvProducer"), std::pair("ServerApp", "ServerApp"),
-        std::pair("worker", "workers' updates")}) {
+        std::pair("WorkerApps", "WorkerApps"), std::pair("worker", "workers' updates")}) {
     const std::string phrase = Phrase(state, kind, title);
     if (!phrase.empty()) phrases.push_back(phrase);
   }

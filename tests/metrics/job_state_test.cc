@@ -45,6 +45,18 @@ TEST(JobState, ADeadServerIsWaitedForWhileTheProducerLives) {
   EXPECT_EQ(state.reason, "for ServerApp, shard 0 (silent for 0:20)");
 }
 
+TEST(JobState, OfAJobWithoutServersItsWorkerAppsAreWaitedFor) {
+  JobProgress job;
+  MetricPoint point = ServerAt(1'000, 1);
+  point.mutable_server()->mutable_training()->set_distribution_strategy(Training::ALL_REDUCE);
+  job.Fold(point);
+  job.Fold(ProducerAt(21'000, 600, 1'000, 24'000));
+  const JobState state = ComputeJobState(job, 21'100);
+  EXPECT_EQ(state.kind, Kind::kWaiting);
+  EXPECT_EQ(state.reason, "for WorkerApps (silent for 0:20)");
+  EXPECT_EQ(state.programs[1].name, "WorkerApps");
+}
+
 TEST(JobState, AJobOfWhichNothingIsHeardIsStalledHoweverFastItWas) {
   const JobState state = ComputeJobState(SomeJob(), 3'610'000);
   EXPECT_EQ(state.kind, Kind::kStalled);
