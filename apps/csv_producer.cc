@@ -62,7 +62,8 @@ constexpr char kFooter[] =
     "\n"
     "Exit codes: 0 the whole stream is in Kafka (or was already); 1 an error of the input, of "
     "Kafka\n"
-    "or caused by another program; 2 wrong usage; 130 stopped by Ctrl-C or SIGTERM.";
+    "or caused by another program; 2 wrong usage, also a column that the file does not have; 130\n"
+    "stopped by Ctrl-C or SIGTERM.";
 
 // A job that starts from a snapshot has its features, of another stream, too.
 Status TakeBinEdges(const std::string& snapshot, FeatureSpec& spec) {

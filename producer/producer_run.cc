@@ -166,15 +166,21 @@ Status KafkaRun::OpenRejects() {
   return absl::OkStatus();
 }
 
+// The flags and the file do not fit: it would be so again, whoever starts the program again.
+Status AsUsageError(const Status& status) {
+  return absl::IsNotFound(status) ? absl::InvalidArgumentError(status.message()) : status;
+}
+
 Status KafkaRun::CheckInput() {
   // The columns are looked up without the classes and edges, which may not be known yet.
   const bool classes_known = spec_.classes_size() > 0 || spec_.regression();
   MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder encoder, EncoderOfColumns(spec_));
-  MILLRACE_RETURN_IF_ERROR(
-      CsvRowEncoder::Create(std::move(encoder), file_->columns(), file_->name()).status());
+  MILLRACE_RETURN_IF_ERROR(AsUsageError(
+      CsvRowEncoder::Create(std::move(encoder), file_->columns(), file_->name()).status()));
   const std::string& time_column = config_.producer().time_column();
   if (!time_column.empty()) {
-    MILLRACE_RETURN_IF_ERROR(FindColumn(file_->columns(), time_column, file_->name()).status());
+    MILLRACE_RETURN_IF_ERROR(
+        AsUsageError(FindColumn(file_->columns(), time_column, file_->name()).status()));
   }
   if (!can_read_again_) {
     if (!classes_known) {

@@ -310,14 +310,14 @@ class Programs(unittest.TestCase):
         self.assert_one_line(self.produce(self.csv("x,y\n")), 1, "rows.csv", "no rows")
 
     def test_a_missing_column_ends_at_once_and_names_those_there_are(self):
-        self.assert_one_line(self.produce(self.csv("a,y\n1,no\n")), 1, '"x"', "columns are: a, y", "rows.csv")
+        self.assert_one_line(self.produce(self.csv("a,y\n1,no\n")), 2, '"x"', "columns are: a, y", "rows.csv")
 
     def test_columns_of_crosses_and_bins_are_looked_up_before_a_broker_is(self):
         rows = self.csv("x,hour,y\n1,2,no\n")
-        self.assert_one_line(self.produce(rows, "--categorical", "y2,x*houre"), 1, '"y2"', "columns are: x, hour, y")
-        self.assert_one_line(self.produce(rows, "--categorical", "x*houre"), 1, "--categorical",
+        self.assert_one_line(self.produce(rows, "--categorical", "y2,x*houre"), 2, '"y2"', "columns are: x, hour, y")
+        self.assert_one_line(self.produce(rows, "--categorical", "x*houre"), 2, "--categorical",
                              'the cross "x*houre"', 'did you mean "hour"?')
-        self.assert_one_line(self.produce(rows, "--bins", "hours:8"), 1, 'did you mean "hour"?')
+        self.assert_one_line(self.produce(rows, "--bins", "hours:8"), 2, 'did you mean "hour"?')
         self.assert_one_line(self.produce(rows, "--bins", "hour:1"), 2, "asks for 1 bins", "give 2 to 256")
         self.assert_one_line(self.produce(rows, "--bins", "all", "--bins-of", self.folder / "none"), 1, "none")
         # As far as the broker, with classes and without.
@@ -397,7 +397,7 @@ class Programs(unittest.TestCase):
             self.assertIn("no Kafka broker answered", said)
         said = self.produce(self.csv("x^y\n1^no\n2^yes\n"), "--delimiter", "^").stderr
         self.assertIn('2 columns separated by "^"', said)
-        self.assert_one_line(self.produce(self.csv("x;y\n1;no\n"), "--delimiter", ","), 1,
+        self.assert_one_line(self.produce(self.csv("x;y\n1;no\n"), "--delimiter", ","), 2,
                              "separated by semicolons?", "--delimiter")
         self.assert_one_line(self.produce(self.csv("x;y\n1;no\n"), "--delimiter", '"'), 2, "delimiter (--delimiter)",
                              "separates no fields")
@@ -422,7 +422,7 @@ class Programs(unittest.TestCase):
         path = self.csv('x,y,"a,b",a*b,"say ""so""",k=v\n1,no,2,3,4,5\n2,yes,3,4,5,6\n')
         said = self.produce(path, "--numeric", 'x,"a,b",k=v', "--categorical", '"a*b","say ""so"""*"a*b"').stderr
         self.assertIn("no Kafka broker answered", said)
-        self.assert_one_line(self.produce(path, "--numeric", '"a,c"'), 1, 'no column "a,c"', 'did you mean "a,b"?')
+        self.assert_one_line(self.produce(path, "--numeric", '"a,c"'), 2, 'no column "a,c"', 'did you mean "a,b"?')
         self.assert_one_line(self.produce(path, "--numeric", '"a,b'), 2, "--numeric", "quote that is not closed")
 
     def test_a_file_is_described_by_a_job_file_that_works_once_the_label_is_named(self):
