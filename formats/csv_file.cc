@@ -122,6 +122,7 @@ Status CsvFile::FindDelimiter() {
   }
   parser_ = CsvParser(options_.limits, delimiter_);
   parser_.Feed(head);
+  text_end_ = block_text_ = head.size();
   return absl::OkStatus();
 }
 
@@ -206,7 +207,10 @@ StatusOr<bool> CsvFile::Next(CsvRecord* record) {
 
 Status CsvFile::ReadBlock() {
   const size_t room = options_.block_bytes * (options_.is_latin1 ? kMostUtf8OfLatin1 : 1);
+  block_begin_ = FilePosition();
   MILLRACE_ASSIGN_OR_RETURN(const size_t size, ReadText(parser_.Prepare(room)));
+  block_text_ = size;
+  text_end_ += size;
   if (size > 0) {
     parser_.Commit(size);
     return absl::OkStatus();
@@ -261,7 +265,11 @@ StatusOr<size_t> CsvFile::Decompress(std::span<char> room) {
 
 uint64_t CsvFile::bytes_read() const {
   if (!decompressor_ && !options_.is_latin1) return parser_.consumed();
-  return input_->received_bytes() - unused_.size();
+  const uint64_t left = std::min(text_end_ - parser_.consumed(), block_text_);
+  if (left == 0) return FilePosition();
+  const double part = static_cast<double>(left) / static_cast<double>(block_text_);
+  const auto block = static_cast<double>(FilePosition() - block_begin_);
+  return FilePosition() - static_cast<uint64_t>(part * block);
 }
 
 namespace {

@@ -71,8 +71,8 @@ class CsvFile {
   std::optional<Compression> compression() const { return compression_; }
 
   // For a progress bar: bytes of the file up to the records returned so far, the header's included
-  // (of one that is converted, those read so far), and the size of the file when it was opened
-  // (none for a pipe).
+  // (of one that is converted, by their part of the last block's text), and the size of the file
+  // when it was opened (none for a pipe).
   uint64_t bytes_read() const;
   std::optional<uint64_t> total_bytes() const { return input_->total_bytes(); }
 
@@ -88,6 +88,7 @@ class CsvFile {
   StatusOr<size_t> ReadText(std::span<char> room);
   StatusOr<size_t> ReadPlain(std::span<char> room);
   StatusOr<size_t> Decompress(std::span<char> room);
+  uint64_t FilePosition() const { return input_->received_bytes() - unused_.size(); }
 
   Options options_;
   std::unique_ptr<InputFile> input_;
@@ -95,7 +96,10 @@ class CsvFile {
   std::unique_ptr<Decompressor> decompressor_;  // if it is compressed
   std::string raw_;                             // bytes of the file, of which `unused_` is the end
   std::string_view unused_;
-  std::string latin1_;  // scratch
+  std::string latin1_;        // scratch
+  uint64_t text_end_ = 0;     // bytes that the parser has been given,
+  uint64_t block_text_ = 0;   // those of the last block,
+  uint64_t block_begin_ = 0;  // and where in the file that began
   bool ended_ = false;
   char delimiter_ = ',';
   CsvParser parser_;

@@ -61,6 +61,20 @@ std::string ManyRows() {
   return rows;
 }
 
+TEST_F(PackedCsv, ProgressIsThatOfTheRowsAndNotOfWhatIsReadAhead) {
+  const std::string rows = ManyRows();
+  for (const std::string& bytes : {Gzip("a,b\n" + rows), Zstd("a,b\n" + rows)}) {
+    const StatusOr<std::unique_ptr<CsvFile>> file = CsvFile::Open(Write(bytes), {});
+    ASSERT_TRUE(file.ok()) << file.status();
+    CsvRecord record;
+    for (int i = 0; i < 10'000; ++i) ASSERT_TRUE(*(*file)->Next(&record));
+    const double part =
+        static_cast<double>((*file)->bytes_read()) / static_cast<double>(bytes.size());
+    EXPECT_GT(part, 0.3);
+    EXPECT_LT(part, 0.7);
+  }
+}
+
 TEST_F(PackedCsv, GzipAndZstdAreKnownByTheirFirstBytes) {
   const std::string rows = ManyRows();
   for (const std::string& bytes : {Gzip("a,b\n" + rows), Zstd("a,b\n" + rows)}) {
