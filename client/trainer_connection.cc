@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/line_sink.h"
 #include "base/random_number.h"
 #include "job/kafka_options.h"
 #include "job/layout_in_force.h"
@@ -89,7 +91,9 @@ Status TrainerConnection::Agree(double timeout_s) {
 }
 
 Status TrainerConnection::WaitForTraining(double timeout_s, Offset refused_before) {
+  constexpr std::chrono::duration<double> kBetweenLines(5);
   const auto begin = std::chrono::steady_clock::now();
+  auto next_line = kBetweenLines;
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> published,
                               registry_->ReadTraining());
@@ -108,6 +112,12 @@ Status TrainerConnection::WaitForTraining(double timeout_s, Offset refused_befor
                                          std::to_string(config_.epoch()) + ": does ServerApp run?");
     }
     if (ShouldStop()) return absl::CancelledError("stopped");
+    if (waited >= next_line) {
+      next_line += kBetweenLines;
+      (void)GiveToLineSink(absl::StrFormat(
+          "job %s: waiting for its training settings, which ServerApp publishes (%.0f s)",
+          config_.name(), waited.count()));
+    }
     wakeup_.WaitFor(kPoll);
   }
 }

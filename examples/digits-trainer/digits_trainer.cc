@@ -1,5 +1,6 @@
 // A trainer of one's own whose parameters are on Millrace's servers (docs/parameter-manager.md): a
 // network of two layers learns the digits of datasets/digits.py.
+#include <millrace/log.h>
 #include <millrace/parameter_manager.h>
 
 #include <algorithm>
@@ -10,10 +11,8 @@
 #include <fstream>
 
 namespace {
-
 using millrace::client::Param;
 using millrace::client::ParameterManager;
-
 constexpr size_t kPixels = 64, kHidden = 32, kDigits = 10, kBatch = 32;
 using Row = std::array<float, 1 + kPixels>;  // the digit, and its pixels of 0 to 16
 
@@ -74,6 +73,7 @@ int main(int argc, char** argv) {
   const auto number = [argv](int i) { return uint32_t(std::strtoul(argv[i], nullptr, 10)); };
   const uint32_t trainers = number(3), trainer = number(4), steps = number(5);
   const std::vector<Row> rows = Read(argv[6]);
+  millrace::client::SetLog([](auto l) { std::fprintf(stderr, "%s\n", std::string(l).c_str()); });
   const auto manager = Must(ParameterManager::Connect(
       {.brokers = argv[1], .job = argv[2], .trainers = trainers, .trainer = trainer}));
   const char* const handler = argc > 7 ? argv[7] : "";  // that of ServerApp --optimizer
