@@ -22,6 +22,7 @@
 #include "tasks/parameter_options.h"
 #include "tasks/setting_bounds.h"
 #include "tasks/task_options.h"
+#include "topics/names.h"
 #include "topics/parameter_layout.h"
 #include "topics/partitioning.h"
 #include "topics/server_groups.h"
@@ -209,24 +210,6 @@ Status CheckFtrl(const Training& training) {
       Named("training.optimizer.decay") +
       " does not apply to the optimizer ftrl, whose rates decrease by themselves: leave it "
       "out");
-}
-
-// The prefix of topics and the name of folders: neither hidden, nor an option, nor "..".
-Status CheckName(const std::string& name) {
-  const auto letter = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
-  const bool good = !name.empty() && name.size() <= 200 && letter(name.front()) &&
-                    std::all_of(name.begin(), name.end(),
-                                [&](unsigned char c) { return letter(c) || c == '.' || c == '-'; });
-  if (!good) {
-    return absl::InvalidArgumentError(
-        "job name (--job) '" + name +
-        "': use letters, digits, '_', '.' and '-', the first of them a letter, digit or '_', and "
-        "200 at most");
-  }
-  if (!IsNameOfLayout(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError("job name (--job) '" + name +
-                                    "': topics of this name are those of another job after "
-                                    "MasterApp reshard: give another name");
 }
 
 // As librdkafka takes them: [PROTOCOL://]HOST[:PORT], with commas between. A port that is too large
@@ -502,7 +485,7 @@ Status CheckReadsRows(const JobConfig& config, const std::string& program) {
 
 Status ValidateConfig(const JobConfig& config) {
   const auto wrong = [](const std::string& what) { return absl::InvalidArgumentError(what); };
-  MILLRACE_RETURN_IF_ERROR(CheckName(config.name()));
+  MILLRACE_RETURN_IF_ERROR(CheckJobName("job name (--job)", config.name()));
   MILLRACE_RETURN_IF_ERROR(CheckBrokers(config.brokers()));
   MILLRACE_RETURN_IF_ERROR(CheckNamesAreUtf8(config.features()));
   CsvFile::Options ignored;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "topics/most_workers.h"
+#include "topics/names.h"
 
 namespace millrace::client {
 namespace {
@@ -64,7 +65,7 @@ JobConfig ConfigOf(const Settings& settings) {
 }
 
 absl::Status CheckSettings(const Settings& settings) {
-  if (settings.job.empty()) return absl::InvalidArgumentError("Settings.job: give its name");
+  MILLRACE_RETURN_IF_ERROR(CheckJobName("Settings.job", settings.job));
   if (settings.trainers < 1 || settings.trainers > kMostWorkers) {
     return absl::InvalidArgumentError("Settings.trainers: give 1 to " +
                                       std::to_string(kMostWorkers));

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/printable.h"
 #include "kafka/client_log.h"
 #include "kafka/topic_presence.h"
 
@@ -47,6 +48,11 @@ std::string Shown(const std::string& value) {
 }
 
 Status Set(rd_kafka_conf_t* conf, const std::string& name, const std::string& value) {
+  // (librdkafka would see what is before it.)
+  if (name.find('\0') != std::string::npos || value.find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Kafka setting '", Printable(name), "' has a NUL character: leave it out"));
+  }
   std::array<char, 512> text{};
   switch (rd_kafka_conf_set(conf, name.c_str(), value.c_str(), text.data(), text.size())) {
     case RD_KAFKA_CONF_OK:

@@ -73,8 +73,11 @@ TEST_F(BadCallsTest, SettingsThatNoJobHas) {
                  s.kafka = {{"no.such.setting", "1"}};
                }),
                Code::kInvalidArgument, "no.such.setting");
-  EXPECT_FAILS(connect([](Settings& s) { s.job = "no name of a topic"; }), Code::kInvalidArgument,
-               "name");
+  for (const std::string& name : {std::string("no name of a topic"), std::string("a\0b", 3),
+                                  std::string(".."), std::string(201, 'a')}) {
+    EXPECT_FAILS(connect([&](Settings& s) { s.job = name; }), Code::kInvalidArgument,
+                 "use letters, digits");
+  }
 }
 
 TEST_F(BadCallsTest, ABrokerThatIsNotThereOrAStop) {

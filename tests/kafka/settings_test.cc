@@ -31,6 +31,16 @@ TEST(Settings, AnInvalidValueIsShownWithTheSetting) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("soon"));
 }
 
+TEST(Settings, ANulIsRefusedAndNotTakenForTheEnd) {
+  const std::string nul("a\0b", 3);
+  for (const auto& setting : {std::pair<std::string, std::string>("client.rack", nul),
+                              std::pair<std::string, std::string>(nul, "a")}) {
+    const Status status = CreateWith({setting});
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("has a NUL character"));
+  }
+}
+
 TEST(Settings, AnInvalidSecretIsNamedAndNotShown) {
   const Status status = CreateWith({{"sasl.oauthbearer.method", "hunter2"}});
   EXPECT_TRUE(absl::IsInvalidArgument(status));
