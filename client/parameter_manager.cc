@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/distinct_ids.h"
+#include "base/grouped_number.h"
 #include "base/status.h"
 #include "client/node_client.h"
 #include "client/quiet.h"
@@ -63,7 +64,10 @@ bool IsOneOf(const std::vector<std::unique_ptr<T>>& all, const T* one) {
 
 // Whether there is so much memory, as far as the system says so beforehand.
 bool MayHave(size_t bytes) {
-  return std::unique_ptr<char[]>(new (std::nothrow) char[bytes]) != nullptr;
+  // (A new-expression is one that a compiler may leave out.)
+  void* const memory = ::operator new(bytes, std::nothrow);
+  ::operator delete(memory);
+  return memory != nullptr;
 }
 
 }  // namespace
@@ -308,9 +312,11 @@ class ParameterManager::Impl {
     JobFeatures with = features_;
     *with.add_parameters() = std::move(named);
     MILLRACE_ASSIGN_OR_RETURN(std::vector<KeyRange> keys, LayOutParameters(with));
-    if (!MayHave(2 * sizeof(float) * keys.back().size())) {
+    const size_t bytes = 2 * sizeof(float) * keys.back().size();
+    if (!MayHave(bytes)) {
       return absl::ResourceExhaustedError(name +
-                                          ": there is not enough memory for it and its gradient");
+                                          ": there is not enough memory for it and its gradient, " +
+                                          GroupedNumber(bytes) + " bytes");
     }
     keys_ = std::move(keys);
     features_ = std::move(with);

@@ -22,7 +22,8 @@ enum MillraceCode {
   kMillraceInternal = 8
 };
 
-/* Used by one thread at a time. */
+/* Used by one thread at a time, of the process that has connected: one that is forked must neither
+ * use nor destroy it. */
 typedef struct MillraceManager MillraceManager;
 
 typedef struct MillraceShardRange {

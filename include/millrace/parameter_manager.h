@@ -17,7 +17,7 @@ namespace millrace::client {
 
 struct Settings {
   std::string brokers = "localhost:9092";
-  std::string job;
+  std::string job;        // its name, as of all programs
   uint64_t epoch = 1;     // ServerApp --job-epoch
   uint32_t trainers = 1;  // of the job: ServerApp --workers
   uint32_t trainer = 0;   // this one, 0 .. trainers - 1; two processes must not be the same one
@@ -167,7 +167,8 @@ class Table {
 // comes. A step that Step returned for is lost with its process only if no server had it: Collect
 // and Leave wait until all have it. Not thread-safe. There are no threads of its own but
 // librdkafka's, and one that gives signs of life from the first Barrier or Members on: while the
-// trainer computes nothing is lost, and nobody else waits for its answers.
+// trainer computes nothing is lost, and nobody else waits for its answers. A process that is forked
+// has not these threads: it must neither use nor destroy its parent's manager.
 //
 // A param or table that is null or of another manager is kInvalidArgument. After Leave, also that
 // of an older process of this trainer, all calls but Register, Steps, Shard and Leave are
@@ -180,8 +181,9 @@ class ParameterManager {
   ParameterManager(const ParameterManager&) = delete;
   ParameterManager& operator=(const ParameterManager&) = delete;
 
-  // kInvalidArgument: a name that is taken, a shape without numbers, an unknown handler;
-  // kFailedPrecondition: the job has begun. The parameter lives as long as the manager.
+  // kInvalidArgument: a name that is taken, a shape without numbers or with more than there is
+  // memory for, an unknown handler; kFailedPrecondition: the job has begun. The parameter lives as
+  // long as the manager.
   Result<Param*> Register(const ParamSpec& spec);
   // The same of a table, of which a job has 256 at most.
   Result<Table*> RegisterTable(const TableSpec& spec);

@@ -122,6 +122,9 @@ TEST_F(BadCallsTest, ParametersThatNoJobHas) {
   refused({.name = "w", .shape = {3, 0}}, "w: give each extent");
   refused({.name = "w", .shape = {-3}}, "w: give each extent");
   refused({.name = "w", .shape = {int64_t{1} << 62, 8}}, "w: give each extent");
+  refused({.name = "w", .shape = {int64_t{1} << 40}}, "w: give each extent");
+  refused({.name = "w", .shape = {int64_t{1} << 18, int64_t{1} << 18}},
+          "w: there is not enough memory for it and its gradient, 549,755,813,888 bytes");
   refused({.name = "w", .shape = std::vector<int64_t>(33, 1)}, "32 extents at most");
   refused({.name = "w", .handler = "addd"}, "no handler addd");
   refused({.name = "w", .learning_rate_multiplier = std::nan("")}, "multipliers");
