@@ -26,7 +26,7 @@ class Param:
 
     __slots__ = ("_handle", "data", "grad", "id", "name", "version")
 
-    def __init__(self, name: str, registered: tuple[int, Any, Array, Array]) -> None:
+    def __init__(self, name: str, registered: tuple[int, _native.Param, Array, Array]) -> None:
         self.name = name
         self.id, self._handle, self.data, self.grad = registered
         # Of data: the steps that this trainer had made when it was read.
@@ -50,7 +50,7 @@ class Table:
 
     __slots__ = ("_handle", "grad", "id", "ids", "name", "rows", "version", "width")
 
-    def __init__(self, name: str, width: int, registered: tuple[int, Any]) -> None:
+    def __init__(self, name: str, width: int, registered: tuple[int, _native.Table]) -> None:
         self.name = name
         self.width = width
         self.id, self._handle = registered
@@ -85,10 +85,13 @@ class ParameterManager:
     that you trust.
     timeout: seconds that a call may wait; 0: as long as it takes. It may be made again.
 
+    Threads may share it: their calls are made one after the other, and the rows of a table are those of the call that
+    came last. A forked process must open one of its own.
+
     What the library has to tell (a broker that is away, how answers come) goes to logging: the logger "millrace", INFO.
 
-    Raises ValueError for what cannot be right (shapes, numbers that are none), ConnectionError when no
-    broker answers, TimeoutError, and RuntimeError for what cannot be now or in this job. Ctrl-C ends waits.
+    Raises ValueError for what cannot be right (shapes, numbers that are none, arrays of other types), ConnectionError
+    when no broker answers, TimeoutError, and RuntimeError for what cannot be now or in this job. Ctrl-C ends waits.
     """
 
     def __init__(
@@ -219,11 +222,18 @@ class ParameterManager:
 
 def _taken(table: Table, ids: numpy.typing.NDArray[numpy.uint64], read: tuple[int, Array, Array]) -> Array:
     version, rows, grad = read
-    if rows.shape != table.rows.shape:  # else they are the same memory
-        object.__setattr__(table, "rows", rows)
-        object.__setattr__(table, "grad", grad)
+    rows, _ = _kept(table, "rows", rows), _kept(table, "grad", grad)
     table.ids, table.version = ids.copy(), version
-    return table.rows
+    return rows
+
+
+def _kept(table: Table, name: str, array: Array) -> Array:
+    """The table's array, which is this one from now on, unless it is of the same memory already."""
+    before: Array = getattr(table, name)
+    if numpy.may_share_memory(array, before):
+        return before
+    object.__setattr__(table, name, array)
+    return array
 
 
 def _ids(table: Table, ids: numpy.typing.ArrayLike) -> numpy.typing.NDArray[numpy.uint64]:

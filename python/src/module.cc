@@ -390,7 +390,8 @@ auto WithoutLock(Trainer& trainer, const Call& call) {
   return result;
 }
 
-// The parameter, and the arrays of its data and gradient, which are the library's own memory.
+// The parameter, and the arrays of its data and gradient, which are the library's own memory. Each
+// of them keeps the trainer, as tables do.
 nb::tuple RegisterParam(nb::handle_t<Trainer> self, const std::string& name,
                         const std::vector<int64_t>& shape, const std::string& handler,
                         double learning_rate_multiplier, double decay_multiplier) {
@@ -407,39 +408,33 @@ nb::tuple RegisterParam(nb::handle_t<Trainer> self, const std::string& name,
     return nb::cast(
         nb::ndarray<nb::numpy, float>(floats.data(), extents.size(), extents.data(), self));
   };
-  const nb::capsule handle(param);
-  return nb::make_tuple(param->id(), handle, array(param->data()), array(param->grad()));
+  return nb::make_tuple(param->id(), nb::cast(param, nb::rv_policy::reference_internal, self),
+                        array(param->data()), array(param->grad()));
 }
 
-client::Param* ParamOf(const nb::capsule& handle) {
-  return static_cast<client::Param*>(handle.data());
+void PutParam(Trainer& trainer, const client::Param& param) {
+  Check(WithoutLock(trainer, [&](auto& manager) { return manager.Put(param); }));
 }
 
-void PutParam(Trainer& trainer, const nb::capsule& param) {
-  const client::Param& values = *ParamOf(param);
-  Check(WithoutLock(trainer, [&](auto& manager) { return manager.Put(values); }));
+void UpdateParam(Trainer& trainer, const client::Param& param) {
+  Check(WithoutLock(trainer, [&](auto& manager) { return manager.Update(param); }));
 }
 
-void UpdateParam(Trainer& trainer, const nb::capsule& param) {
-  const client::Param& values = *ParamOf(param);
-  Check(WithoutLock(trainer, [&](auto& manager) { return manager.Update(values); }));
+using ReadsParam = client::Status (client::ParameterManager::*)(client::Param*);
+
+// The version.
+template <ReadsParam kCall>
+uint64_t ReadParam(Trainer& trainer, client::Param& param) {
+  return Take(WithoutLock(trainer, [&](auto& manager) -> client::Result<uint64_t> {
+    if (client::Status read = (manager.*kCall)(&param); !read.ok()) return read;
+    return param.version();
+  }));
 }
 
-uint64_t GetParam(Trainer& trainer, const nb::capsule& param) {
-  client::Param* const values = ParamOf(param);
-  Check(WithoutLock(trainer, [&](auto& manager) { return manager.Get(values); }));
-  return values->version();
-}
-
-uint64_t CollectParam(Trainer& trainer, const nb::capsule& param) {
-  client::Param* const values = ParamOf(param);
-  Check(WithoutLock(trainer, [&](auto& manager) { return manager.Collect(values); }));
-  return values->version();
-}
-
-nb::tuple RegisterTable(Trainer& trainer, const std::string& name, int64_t width,
+nb::tuple RegisterTable(nb::handle_t<Trainer> self, const std::string& name, int64_t width,
                         const std::string& handler, double learning_rate_multiplier,
                         double decay_multiplier, double initial_scale) {
+  auto& trainer = nb::cast<Trainer&>(self);
   client::Table* const table = Take(WithoutLock(trainer, [&](client::ParameterManager& manager) {
     return manager.RegisterTable({.name = name,
                                   .width = width,
@@ -448,11 +443,7 @@ nb::tuple RegisterTable(Trainer& trainer, const std::string& name, int64_t width
                                   .decay_multiplier = decay_multiplier,
                                   .initial_scale = initial_scale});
   }));
-  return nb::make_tuple(table->id(), nb::capsule(table));
-}
-
-client::Table* TableOf(const nb::capsule& handle) {
-  return static_cast<client::Table*>(handle.data());
+  return nb::make_tuple(table->id(), nb::cast(table, nb::rv_policy::reference_internal, self));
 }
 
 using RowIds = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -460,30 +451,38 @@ using RowIds = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device
 using ReadsRows = client::Status (client::ParameterManager::*)(client::Table*,
                                                                std::span<const uint64_t>);
 
+// What a call has read, which the next one, of another thread, may replace.
+struct RowsRead {
+  uint64_t version;
+  std::shared_ptr<const void> memory;  // of the floats
+  std::span<float> rows;
+  std::span<float> grad;
+};
+
 // The version, and the arrays of the rows and their gradients, which are the library's own memory.
 template <ReadsRows kCall>
-nb::tuple ReadRows(Trainer& trainer, const nb::capsule& handle, const RowIds& ids) {
-  client::Table* const table = TableOf(handle);
+nb::tuple ReadRows(Trainer& trainer, client::Table& table, const RowIds& ids) {
   const std::span<const uint64_t> wanted(ids.data(), ids.size());
-  Check(WithoutLock(trainer, [&](auto& manager) { return (manager.*kCall)(table, wanted); }));
-  const nb::capsule memory(
-      new std::shared_ptr<const void>(table->memory()),
-      [](void* kept) noexcept { delete static_cast<std::shared_ptr<const void>*>(kept); });
-  const std::array<size_t, 2> shape = {wanted.size(), table->width()};
+  const RowsRead read = Take(WithoutLock(trainer, [&](auto& manager) -> client::Result<RowsRead> {
+    if (client::Status status = (manager.*kCall)(&table, wanted); !status.ok()) return status;
+    return RowsRead{table.version(), table.memory(), table.rows(), table.grad()};
+  }));
+  const nb::capsule memory(new std::shared_ptr<const void>(read.memory), [](void* kept) noexcept {
+    delete static_cast<std::shared_ptr<const void>*>(kept);
+  });
+  const std::array<size_t, 2> shape = {wanted.size(), table.width()};
   const auto array = [&](std::span<float> floats) {
     return nb::cast(nb::ndarray<nb::numpy, float>(floats.data(), 2, shape.data(), memory));
   };
-  return nb::make_tuple(table->version(), array(table->rows()), array(table->grad()));
+  return nb::make_tuple(read.version, array(read.rows), array(read.grad));
 }
 
-void WantRows(Trainer& trainer, const nb::capsule& handle, const RowIds& ids) {
-  const client::Table& table = *TableOf(handle);
+void WantRows(Trainer& trainer, const client::Table& table, const RowIds& ids) {
   const std::span<const uint64_t> wanted(ids.data(), ids.size());
   Check(WithoutLock(trainer, [&](auto& manager) { return manager.WantRows(table, wanted); }));
 }
 
-void UpdateRows(Trainer& trainer, const nb::capsule& handle) {
-  const client::Table& table = *TableOf(handle);
+void UpdateRows(Trainer& trainer, const client::Table& table) {
   Check(WithoutLock(trainer, [&](auto& manager) { return manager.UpdateRows(table); }));
 }
 
@@ -562,11 +561,14 @@ NB_MODULE(_native, module) {
       .def("__getstate__", &millrace::StateOf)
       .def("__setstate__", &millrace::SetState)
       .def("save", &millrace::Save);
+  // Without members: Python only hands them back.
+  [[maybe_unused]] const nb::class_<millrace::client::Param> param(module, "Param");
+  [[maybe_unused]] const nb::class_<millrace::client::Table> table(module, "Table");
   nb::class_<millrace::Trainer>(module, "Trainer")
       .def_static("open", &millrace::OpenTrainer)
       .def("register", &millrace::RegisterParam)
       .def("put", &millrace::PutParam)
-      .def("get", &millrace::GetParam)
+      .def("get", &millrace::ReadParam<&millrace::client::ParameterManager::Get>)
       .def("update", &millrace::UpdateParam)
       .def("register_table", &millrace::RegisterTable)
       .def("get_rows", &millrace::ReadRows<&millrace::client::ParameterManager::GetRows>)
@@ -574,7 +576,7 @@ NB_MODULE(_native, module) {
       .def("want_rows", &millrace::WantRows)
       .def("update_rows", &millrace::UpdateRows)
       .def("step", &millrace::MakeStep)
-      .def("collect", &millrace::CollectParam)
+      .def("collect", &millrace::ReadParam<&millrace::client::ParameterManager::Collect>)
       .def("steps", &millrace::CountSteps)
       .def("shard", &millrace::ShardsOf)
       .def("barrier", &millrace::PassBarrier)

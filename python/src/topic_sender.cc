@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kafka/admin.h"
+#include "topics/names.h"
 
 namespace millrace {
 namespace {
@@ -16,6 +17,7 @@ constexpr size_t kMostOutstanding = 10'000;
 }  // namespace
 
 StatusOr<std::unique_ptr<TopicSender>> TopicSender::Open(Options options) {
+  MILLRACE_RETURN_IF_ERROR(CheckTopicName("topic", options.topic));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
                             KafkaAdmin::Create(options.kafka, kClientId));
   const Status found = admin->WaitForBroker(options.stopped);
@@ -42,9 +44,16 @@ StatusOr<std::unique_ptr<TopicSender>> TopicSender::Open(Options options) {
 
 TopicSender::TopicSender(Options options, std::unique_ptr<KafkaProducer> producer,
                          int32_t partitions)
-    : options_(std::move(options)), producer_(std::move(producer)), partitions_(partitions) {}
+    : options_(std::move(options)), producer_(producer.release()), partitions_(partitions) {}
+
+Status TopicSender::CheckProcess() const {
+  const InItsProcess& process = producer_.get_deleter();
+  if (process.IsThisOne()) return absl::OkStatus();
+  return absl::FailedPreconditionError(process.Refusal("this writer of rows"));
+}
 
 Status TopicSender::Send(std::string_view value) {
+  MILLRACE_RETURN_IF_ERROR(CheckProcess());
   if (producer_->outstanding() >= kMostOutstanding) {
     MILLRACE_RETURN_IF_ERROR(WaitForLessThan(kMostOutstanding));
   }
@@ -57,7 +66,10 @@ Status TopicSender::Send(std::string_view value) {
   return sent;
 }
 
-Status TopicSender::Finish() { return WaitForLessThan(1); }
+Status TopicSender::Finish() {
+  MILLRACE_RETURN_IF_ERROR(CheckProcess());
+  return WaitForLessThan(1);
+}
 
 Status TopicSender::WaitForLessThan(size_t most) {
   using Seconds = std::chrono::duration<double>;

@@ -11,10 +11,12 @@
 #include "base/status.h"
 #include "kafka/options.h"
 #include "kafka/producer.h"
+#include "python/src/of_one_process.h"
 
 namespace millrace {
 
-// Used by one thread. Needs no lock of the interpreter, but where `stopped` takes it.
+// Used by one thread. Needs no lock of the interpreter, but where `stopped` takes it. In a process
+// that is forked every call is FailedPrecondition.
 class TopicSender {
  public:
   struct Options {
@@ -24,8 +26,9 @@ class TopicSender {
     std::function<bool()> stopped;  // asked several times a second
   };
 
-  // Waits for a broker, and creates the topic if it does not exist. Errors: DeadlineExceeded that
-  // names the brokers; Cancelled soon after `stopped` has become true; those of KafkaAdmin.
+  // Waits for a broker, and creates the topic if it does not exist. Errors: InvalidArgument, the
+  // topic's name; DeadlineExceeded that names the brokers; Cancelled soon after `stopped` has
+  // become true; those of KafkaAdmin.
   static StatusOr<std::unique_ptr<TopicSender>> Open(Options options);
 
   // Records go to the partitions in turns. Waits while the queue is full. Errors: those of
@@ -40,12 +43,13 @@ class TopicSender {
  private:
   TopicSender(Options options, std::unique_ptr<KafkaProducer> producer, int32_t partitions);
 
+  Status CheckProcess() const;
   // Serves what has been reported, until fewer than `most` records are outstanding.
   Status WaitForLessThan(size_t most);
   Status TakeFailures();
 
   const Options options_;
-  const std::unique_ptr<KafkaProducer> producer_;
+  const OfOneProcess<KafkaProducer> producer_;
   const int32_t partitions_;
   int32_t next_partition_ = 0;
 };

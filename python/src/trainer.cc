@@ -43,21 +43,33 @@ std::vector<std::string> TakeLines() {
 client::Result<std::unique_ptr<Trainer>> Trainer::Open(client::Settings settings,
                                                        std::function<bool()> stopped) {
   [[maybe_unused]] static const bool once = (client::SetLog(KeepLine), true);
-  std::unique_ptr<Trainer> trainer(new Trainer);
+  std::unique_ptr<Trainer> trainer(new Trainer(std::move(stopped)));
   settings.stop = &trainer->stop_;
-  settings.while_waiting = [stop = &trainer->stop_, stopped] {
-    if (stopped()) *stop = true;
+  settings.while_waiting = [opened = trainer.get()] {
+    if (opened->stopped_()) opened->stop_ = true;
   };
   // It waits for a broker, and asks nobody meanwhile.
   auto connects = std::async(std::launch::async,
                              [&settings] { return client::ParameterManager::Connect(settings); });
   while (connects.wait_for(kAskEvery) != std::future_status::ready) {
-    if (stopped()) trainer->stop_ = true;
+    if (trainer->stopped_()) trainer->stop_ = true;
   }
   auto connected = connects.get();
   if (!connected.ok()) return connected.status();
-  trainer->manager_ = std::move(*connected);
+  trainer->manager_.reset(connected->release());
   return trainer;
+}
+
+client::Status Trainer::WaitForTurn(std::unique_lock<std::timed_mutex>& turn) {
+  // (First: a thread that had its turn when the process was forked does not end it here.)
+  const InItsProcess& process = manager_.get_deleter();
+  if (!process.IsThisOne()) {
+    return {client::Code::kFailedPrecondition, process.Refusal("this ParameterManager")};
+  }
+  while (!turn.try_lock_for(kAskEvery)) {
+    if (stopped_()) return {client::Code::kCancelled, "stopped"};
+  }
+  return {};
 }
 
 }  // namespace millrace

@@ -6,13 +6,17 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "millrace/parameter_manager.h"
+#include "python/src/of_one_process.h"
 
 namespace millrace {
 
 // Needs no lock of the interpreter, but where `stopped` takes it. Thread-safe: one call at a time.
+// In a process that is forked every call is kFailedPrecondition.
 class Trainer {
  public:
   // `stopped` is asked several times a second by calls that wait, of the thread that calls. True
@@ -20,20 +24,24 @@ class Trainer {
   static client::Result<std::unique_ptr<Trainer>> Open(client::Settings settings,
                                                        std::function<bool()> stopped);
 
-  // Returns what `call` does with the manager.
+  // Returns what `call` does with the manager, a Status or a Result. What other threads' calls may
+  // change is to be read by `call`, too.
   template <typename Call>
-  auto Do(const Call& call) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+  std::invoke_result_t<const Call&, client::ParameterManager&> Do(const Call& call) {
+    std::unique_lock<std::timed_mutex> turn(mutex_, std::defer_lock);
+    if (client::Status waited = WaitForTurn(turn); !waited.ok()) return waited;
     stop_ = false;
     return call(*manager_);
   }
 
  private:
-  Trainer() = default;
+  explicit Trainer(std::function<bool()> stopped) : stopped_(std::move(stopped)) {}
+  client::Status WaitForTurn(std::unique_lock<std::timed_mutex>& turn);
 
-  std::mutex mutex_;
+  const std::function<bool()> stopped_;
+  std::timed_mutex mutex_;
   std::atomic<bool> stop_ = false;
-  std::unique_ptr<client::ParameterManager> manager_;
+  OfOneProcess<client::ParameterManager> manager_;
 };
 
 // The library's lines since this was called last, the first hundreds of them. None before a trainer

@@ -57,14 +57,21 @@ def names_of(tree):
 
 
 def make_subclasses(tree, module):
-    """Each class one of the class of that name in the module. What is returned as an `object` may be of any
-    type, which is not known."""
-    for each in classes_of(tree):
-        each.bases = [ast.Attribute(ast.Name(module), each.name)]
-        for function in each.body:
-            if isinstance(function, ast.FunctionDef) and ast.unparse(function.returns) == "object":
+    """Each class one of the class of that name in the module; one without functions, which others take, that class
+    itself. What is returned as an `object` may be of any type, which is not known."""
+    for i, each in enumerate(tree.body):
+        if not isinstance(each, ast.ClassDef):
+            continue
+        other = ast.Attribute(ast.Name(module), each.name)
+        functions = [function for function in each.body if isinstance(function, ast.FunctionDef)]
+        if not functions:
+            tree.body[i] = ast.Assign([ast.Name(each.name)], other)
+        each.bases = [other]
+        for function in functions:
+            if ast.unparse(function.returns) == "object":
                 function.returns = ast.Attribute(ast.Name("typing"), "Any")
     tree.body[:0] = [ast.Import([ast.alias(module)]), ast.Import([ast.alias("typing")])]
+    ast.fix_missing_locations(tree)
 
 
 class Types(unittest.TestCase):

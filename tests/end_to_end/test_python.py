@@ -190,12 +190,7 @@ class ReshardingFactors(test_reshard.TrainersOnABroker):
         self.assert_goes_to_three_shards_and_back_whoever_is_killed()
 
 
-class Trainers(test_trainers.OnABroker):
-    trainer = [sys.executable, EXAMPLES / "digits_trainer.py"]
-
-    def test_whose_processes_and_servers_are_killed_end_in_the_bytes_of_an_undisturbed_run(self):
-        self.assert_ends_in_the_same_bytes_whoever_is_killed()
-
+class TrainersHere(topology.OnABroker):
     def server_of(self, name, trainers=1, flags=()):
         """A job of trainers that are in this process, and its server."""
         job = topology.Job(self.broker, name, self.path, workers=trainers, training=["--model", "external"])
@@ -207,6 +202,13 @@ class Trainers(test_trainers.OnABroker):
 
     def manager(self, job, **options):
         return millrace.ParameterManager(job.name, brokers=self.broker.address, timeout=60, **options)
+
+
+class Trainers(TrainersHere, test_trainers.OnABroker):
+    trainer = [sys.executable, EXAMPLES / "digits_trainer.py"]
+
+    def test_whose_processes_and_servers_are_killed_end_in_the_bytes_of_an_undisturbed_run(self):
+        self.assert_ends_in_the_same_bytes_whoever_is_killed()
 
     def test_in_this_process_share_the_librarys_memory(self):
         job = self.server_of("shared")
@@ -375,6 +377,144 @@ class Trainers(test_trainers.OnABroker):
             process.send_signal(signal.SIGINT)
             said = process.communicate(timeout=topology.PATIENCE)[1]
             self.assertIn("KeyboardInterrupt", said)
+
+
+class ThreadsAndProcesses(TrainersHere):
+    """Of trainers that share a manager. Each program is a process of its own, which may crash."""
+
+    def program(self, text, job="none"):
+        head = f"""
+            import gc, os, signal, sys, threading, time
+            import millrace
+
+            def manager(timeout=60):
+                return millrace.ParameterManager({job!r}, brokers={self.broker.address!r}, timeout=timeout)
+            """
+        process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(head) + textwrap.dedent(text)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    maxDiff = None
+
+    def said(self, process, patience=topology.PATIENCE):
+        out, errors = process.communicate(timeout=patience)
+        self.assertEqual((process.returncode, errors), (0, ""), out)
+        return out
+
+    def test_threads_that_read_one_table_get_rows_of_their_own_ids(self):
+        job = self.server_of("threads")
+        self.assertEqual(self.said(self.program("""
+            sys.setswitchinterval(1e-6)
+            shared = manager()
+            table = shared.register_table("t", 16, "add")
+            shared.steps()
+
+            def read(count):
+                for _ in range(200):
+                    for call in shared.get_rows, shared.collect_rows:
+                        rows = call(table, range(count))
+                        assert rows.shape == (count, 16), (rows.shape, count)
+                        assert not rows.any()
+
+            threads = [threading.Thread(target=read, args=[count]) for count in (1, 5_000, 20_000)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for count in 1, 5_000, 20_000:  # table.grad is still what update_rows sends
+                shared.get_rows(table, range(count))
+                table.grad[...] = 1
+                shared.update_rows(table)
+                shared.step()
+            print(shared.collect_rows(table, [0, 1, 5_000]).tolist() == [[3] * 16, [2] * 16, [1] * 16])
+            """, job.name)), "True\n")  # fmt: skip
+
+    def test_a_forked_process_leaves_its_parents_manager_alone_and_may_open_its_own(self):
+        job = self.server_of("forks")
+        self.assertRegex(self.said(self.program("""
+            shared = manager()
+            w = shared.register("w", 3, "add")
+            print(f"parent {os.getpid()}", flush=True)
+            child = os.fork()
+            if child == 0:
+                for call in shared.steps, lambda: shared.get(w), lambda: shared.register("v"):
+                    try:
+                        call()
+                    except RuntimeError as error:
+                        print(error)
+                del shared, w
+                gc.collect()
+                own = manager()
+                own.register("w", 3, "add")
+                print(own.steps())
+            else:
+                print("child ended with", os.waitpid(child, 0)[1], flush=True)
+                shared.put(w, [1, 2, 3])
+                print("parent made", shared.steps())
+            """, job.name)), r"""parent (\d+)
+(?:this ParameterManager belongs to the process \1: open one in this process
+){3}0
+child ended with 0
+parent made 0
+""")  # fmt: skip
+
+    def test_a_process_that_is_forked_while_rows_are_sent_sends_none(self):
+        self.assertRegex(self.said(self.program(f"""
+            def rows():
+                for i in range(20):
+                    if i == 10:
+                        print(f"parent {{os.getpid()}}", flush=True)
+                        global child
+                        child = os.fork()
+                    yield {{"i": i}}
+
+            try:
+                print(millrace.send(rows(), "forked", {self.broker.address!r}))
+            except RuntimeError as error:
+                print(error)
+            if child:
+                print("child ended with", os.waitpid(child, 0)[1])
+            """)), r"""parent (\d+)
+this writer of rows belongs to the process \1: open one in this process
+20
+child ended with 0
+""")  # fmt: skip
+        self.assertEqual(self.broker.offsets("forked", 1, "latest"), [20])
+
+    def test_ctrl_c_ends_a_call_that_waits_for_that_of_another_thread(self):
+        process = self.program("""
+            shared = manager(timeout=0)
+            shared.register("w")
+            threading.Thread(target=shared.steps, daemon=True).start()  # no server will answer
+            time.sleep(1)
+            print("waits", flush=True)
+            try:
+                shared.steps()
+            except KeyboardInterrupt:
+                print("ended", flush=True)
+                os._exit(0)
+            """)
+        process.stdout.readline()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.said(process), "ended\n")
+
+    def test_a_table_whose_manager_is_gone_is_no_other_managers(self):
+        # Each stands where the last one stood, if that is there no more.
+        none, tables = types.SimpleNamespace(name="none"), []
+        for _ in range(10):
+            manager = self.manager(none)
+            for table in tables:
+                with self.assertRaisesRegex(ValueError, "no table of this manager"):
+                    manager.want_rows(table, [1])
+            tables.append(manager.register_table("t", 2))
+            for table in tables[:-1]:
+                with self.assertRaisesRegex(ValueError, "no table of this manager"):
+                    manager.want_rows(table, [1])
+            del manager
+            gc.collect()
 
 
 class PyTorch(test_trainers.OnABroker):
