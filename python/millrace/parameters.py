@@ -1,6 +1,7 @@
 """Parameters of a trainer of one's own, on Millrace's servers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -128,7 +129,7 @@ class ParameterManager:
         decay_multiplier: float = 1.0,
     ) -> Param:
         """handler: sgd, momentum, adagrad, adam, ftrl, add or assign; "": the optimizer of ServerApp."""
-        extents = [shape] if isinstance(shape, int) else [int(extent) for extent in shape]
+        extents = _extents(name, shape)
         param = Param(name, self._trainer.register(name, extents, handler, learning_rate_multiplier, decay_multiplier))
         self._params.append(param)
         return param
@@ -150,7 +151,11 @@ class ParameterManager:
         return Table(name, width, registered)
 
     def put(self, param: Param, values: numpy.typing.ArrayLike | None = None) -> None:
-        """data, or these values, become the parameter's, if nobody has put it before."""
+        """data, or these values, become the parameter's, if nobody has put it before.
+
+        Values, as gradients, are numbers or truths, which become float32; complex numbers, times, objects and strings
+        are a ValueError.
+        """
         if values is not None:
             param.data[...] = _shaped(param, values)
         self._trainer.put(param._handle)
@@ -183,7 +188,7 @@ class ParameterManager:
     def update_rows(self, table: Table, gradient: numpy.typing.ArrayLike | None = None) -> None:
         """Adds table.grad, or this gradient, of the rows that were read, to the open step; of equal ids the sum."""
         if gradient is not None:
-            array = numpy.asarray(gradient)
+            array = _numbers(f"the table {table.name}", gradient)
             if array.shape != table.grad.shape:
                 raise ValueError(f"{table.grad.shape[0]} rows of {table.name} were read, of {table.width} numbers, and "
                                  f"the gradient has the shape {array.shape}")  # fmt: skip
@@ -243,8 +248,25 @@ def _ids(table: Table, ids: numpy.typing.ArrayLike) -> numpy.typing.NDArray[nump
     return numpy.ascontiguousarray(array, numpy.uint64)
 
 
-def _shaped(param: Param, values: numpy.typing.ArrayLike) -> numpy.typing.NDArray[Any]:
+def _extents(name: str, shape: int | Sequence[int]) -> list[int]:
+    try:
+        extents = [operator.index(extent) for extent in (shape if isinstance(shape, Iterable) else [shape])]
+    except TypeError:
+        raise ValueError(f"the parameter {name}: give its shape as whole numbers, not {shape!r}") from None
+    # (The library refuses those that it is given for what 64 bits do not hold.)
+    return [max(-(2**63), min(extent, 2**63 - 1)) for extent in extents]
+
+
+def _numbers(what: str, values: numpy.typing.ArrayLike) -> numpy.typing.NDArray[Any]:
+    """As an array that NumPy casts to float32 with nothing lost but digits."""
     array = numpy.asarray(values)
+    if not numpy.can_cast(array.dtype, numpy.float32, "same_kind"):
+        raise ValueError(f"{what}: give real numbers or truths, not an array of the type {array.dtype}")
+    return array
+
+
+def _shaped(param: Param, values: numpy.typing.ArrayLike) -> numpy.typing.NDArray[Any]:
+    array = _numbers(f"the parameter {param.name}", values)
     # (NumPy would repeat what is smaller.)
     if array.shape != param.data.shape:
         raise ValueError(f"the parameter {param.name} has the shape {param.data.shape}, not {array.shape}")
