@@ -147,8 +147,10 @@ class GrpcMemberNode final : public MemberNode {
     sign.set_instance(instance_);
     nodes::SignResponse signed_response;
     nodes::ListResponse list;
-    // (If this node is dead the next barrier says so.)
-    if (!Call(&nodes::Nodes::Stub::Sign, sign, signed_response, nullptr).ok()) return;
+    const Status told = Call(&nodes::Nodes::Stub::Sign, sign, signed_response, nullptr);
+    // It is this node itself that is dead: the others go on without it. (The next barrier says so.)
+    if (absl::IsFailedPrecondition(told) || absl::IsNotFound(told)) has_lost_ = true;
+    if (!told.ok()) return;
     const uint64_t world = passed_worlds_;
     if (!Call(&nodes::Nodes::Stub::List, nodes::ListRequest(), list, nullptr).ok()) return;
     const std::lock_guard lock(mutex_);

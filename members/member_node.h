@@ -38,7 +38,7 @@ class MemberNode {
   virtual bool job_has_ended() const = 0;
   // Somebody who has not passed the last time waits at the barrier.
   virtual bool HasNewcomers() const = 0;
-  // MasterApp takes one of those who have passed the last time for dead.
+  // MasterApp takes one of those who have passed the last time for dead, or this node itself.
   virtual bool HasLostMembers() const = 0;
   // Nobody waits for this process any more. Tries for a few seconds, also when stopped; without it
   // the others wait until the process is taken for dead.
