@@ -165,6 +165,12 @@ class MasterLoopTest : public testing::Test {
       return RunMaster(config_, options_, launcher, wakeup, stop);
     });
   }
+  // What it has started runs on.
+  void Kill(std::future<Outcome>& master) {
+    machine_.SetOutOfSight(true);
+    EXPECT_FALSE(master.get().ok());
+    machine_.SetOutOfSight(false);
+  }
   Outcome RunToItsEnd() { return Start(never_).get(); }
   Offset ControlEnd() {
     const auto reader = PartitionConsumer::Create(
@@ -234,9 +240,7 @@ TEST_F(MasterLoopTest, AStopFromElsewhereDoesTheSame) {
 TEST_F(MasterLoopTest, AStopFromElsewhereThatAPlanOverrulesIsSaidAgain) {
   std::future<Outcome> killed = Start(never_);
   ASSERT_TRUE(Until([&] { return machine_.running() == 2; }));
-  machine_.SetOutOfSight(true);
-  EXPECT_FALSE(killed.get().ok());
-  machine_.SetOutOfSight(false);
+  Kill(killed);
   const Offset end = ControlEnd();
   std::future<Outcome> stopped =
       std::async(std::launch::async, [this] { return StopJob(config_, never_); });
@@ -253,9 +257,7 @@ TEST_F(MasterLoopTest, AStopFromElsewhereThatAPlanOverrulesIsSaidAgain) {
 TEST_F(MasterLoopTest, AStopThatNoMasterHasHeardOfDoesNotRestartWhatRuns) {
   std::future<Outcome> killed = Start(never_);
   ASSERT_TRUE(Until([&] { return machine_.running() == 2; }));
-  machine_.SetOutOfSight(true);
-  EXPECT_FALSE(killed.get().ok());
-  machine_.SetOutOfSight(false);
+  Kill(killed);
   ControlRecord stop;
   stop.set_epoch(config_.epoch());
   stop.mutable_stop();
@@ -418,9 +420,7 @@ TEST_F(LeasingMasterLoopTest, TheRowsThatComeAreLeasedAlsoByTheNextMaster) {
   ASSERT_TRUE(PlanSays([](const JobLeases& leases) { return leases.workers.size() == 2; }));
   for (const uint64_t number : {0, 1, 2}) SendRows(0, number);
   ASSERT_TRUE(PlanSays([](const JobLeases& leases) { return leases.cut_rows == 30; }));
-  machine_.SetOutOfSight(true);
-  EXPECT_FALSE(first.get().ok());
-  machine_.SetOutOfSight(false);
+  Kill(first);
   // It goes on behind what was cut.
   std::future<Outcome> second = Start(never_);
   SendRows(1, 0);
