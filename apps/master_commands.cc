@@ -42,11 +42,9 @@ constexpr char kStatusFooter[] =
     "  MasterApp status --job flights --json | jq '.processes[] | {name, phase}'\n"
     "\n"
     "It reads the job's topic plan, which MasterApp writes, and the topic metrics, and warns if\n"
-    "MasterApp gives no sign any more (what it shows may be of long ago then), and if the model "
-    "is\n"
-    "worse than the class frequencies, or the mean, alone. docs/master.md says what the phases "
-    "are,\n"
-    "and has the fields of --json.\n"
+    "MasterApp gives no sign any more (what it shows may be of long ago then), and if the model\n"
+    "is worse than the class frequencies, or the mean, alone. docs/master.md says what the phases\n"
+    "are, and has the fields of --json.\n"
     "\n"
     "Exit codes: 0 the status was shown; 1 an error, or no MasterApp has run the job; 2 wrong\n"
     "usage.";
@@ -62,9 +60,8 @@ constexpr char kStopFooter[] =
     "waiting only.\n"
     "\n"
     "Exit codes: 0 they are stopped, or had ended; 1 an error; 2 wrong usage; 3 no MasterApp has\n"
-    "answered for 10 seconds, and the next one is not stopped; 130 Ctrl-C or SIGTERM: the stop "
-    "goes\n"
-    "on.";
+    "answered for 10 seconds, and the next one is not stopped; 130 Ctrl-C or SIGTERM: the stop\n"
+    "goes on.";
 
 constexpr char kResizeDescription[] =
     "MasterApp resize: changes the number of a job's logical workers while it trains.";
@@ -93,11 +90,9 @@ constexpr char kMoveFooter[] =
     "Waits until the move is in MasterApp's plan; the log of the new process says when it answers\n"
     "workers.\n"
     "\n"
-    "Exit codes: 0 the plan gives the shard to that process; 1 an error, and nothing has changed; "
-    "2\n"
-    "wrong usage; 3 no MasterApp has answered for 10 seconds: the move waits for the next one; "
-    "130\n"
-    "Ctrl-C or SIGTERM: the move goes on.";
+    "Exit codes: 0 the plan gives the shard to that process; 1 an error, and nothing has changed;\n"
+    "2 wrong usage; 3 no MasterApp has answered for 10 seconds: the move waits for the next one;\n"
+    "130 Ctrl-C or SIGTERM: the move goes on.";
 
 constexpr char kReshardDescription[] =
     "MasterApp reshard: changes the number of a job's shards while it trains.";
@@ -111,10 +106,9 @@ constexpr char kReshardFooter[] =
     "shards. A job that gets no rows changes when rows come. docs/master.md says which jobs\n"
     "cannot be changed. Waits until the job has so many shards; Ctrl-C ends the waiting only.\n"
     "\n"
-    "Exit codes: 0 the job has so many shards; 1 an error, and nothing has changed; 2 wrong "
-    "usage;\n"
-    "3 no MasterApp has answered for 10 seconds: the change waits for the next one; 130 Ctrl-C or\n"
-    "SIGTERM: the change goes on.";
+    "Exit codes: 0 the job has so many shards; 1 an error, and nothing has changed; 2 wrong\n"
+    "usage; 3 no MasterApp has answered for 10 seconds: the change waits for the next one; 130\n"
+    "Ctrl-C or SIGTERM: the change goes on.";
 
 // A command that a person waits for gives up without a broker, unless told otherwise.
 StatusOr<JobConfig> LoadToAsk(const JobFlags& flags) {
