@@ -471,15 +471,16 @@ parent made 0
                     yield {{"i": i}}
 
             try:
-                print(millrace.send(rows(), "forked", {self.broker.address!r}))
+                said = millrace.send(rows(), "forked", {self.broker.address!r})
             except RuntimeError as error:
-                print(error)
-            if child:
+                said = error
+            if child:  # one process after the other writes
                 print("child ended with", os.waitpid(child, 0)[1])
+            print(said)
             """)), r"""parent (\d+)
 this writer of rows belongs to the process \1: open one in this process
-20
 child ended with 0
+20
 """)  # fmt: skip
         self.assertEqual(self.broker.offsets("forked", 1, "latest"), [20])
 
