@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/src/interpreter_lock.h"
 #include "python/src/model_handle.h"
 #include "python/src/online_session.h"
 #include "python/src/row_reader.h"
@@ -125,7 +126,7 @@ class Scoring {
   void Flush() {
     Status status;
     {
-      const nb::gil_scoped_release without_lock;
+      const WithoutInterpreter without_lock;
       status = scored_.scorer->Score(cells_, first_, scores_);
     }
     Check(status);
@@ -171,7 +172,7 @@ nb::object ScoreLists(Scored<Scorer>& scored, const nb::list& lists, size_t rows
 NativeModel* LoadModel(const std::string& folder) {
   std::optional<StatusOr<std::unique_ptr<ModelHandle>>> loaded;
   {
-    const nb::gil_scoped_release without_lock;
+    const WithoutInterpreter without_lock;
     loaded = ModelHandle::Load(folder);
   }
   return new NativeModel(Take(*std::move(loaded), PyExc_FileNotFoundError));
@@ -196,7 +197,7 @@ NativeSession* MakeSession(const std::string& spec, const std::string& training,
 void Learn(NativeSession& session, const CellTable& cells) {
   Status status;
   {
-    const nb::gil_scoped_release without_lock;
+    const WithoutInterpreter without_lock;
     status = session.scorer->Learn(cells, 0);
   }
   Check(status);
@@ -223,19 +224,19 @@ void LearnLists(NativeSession& session, const nb::list& labels, const nb::list& 
 // What a session says waits for what another thread learns or scores, which may need the
 // interpreter's lock before it goes on.
 EvaluationFigures TakeFigures(NativeSession& session) {
-  const nb::gil_scoped_release without_lock;
+  const WithoutInterpreter without_lock;
   return session.scorer->figures();
 }
 
 uint64_t RowsOf(NativeSession& session) {
-  const nb::gil_scoped_release without_lock;
+  const WithoutInterpreter without_lock;
   return session.scorer->rows();
 }
 
 void Save(NativeSession& session, const std::string& folder, const std::string& name) {
   Status status;
   {
-    const nb::gil_scoped_release without_lock;
+    const WithoutInterpreter without_lock;
     status = session.scorer->Save(folder, name);
   }
   Check(status);
@@ -244,7 +245,7 @@ void Save(NativeSession& session, const std::string& folder, const std::string& 
 nb::bytes StateOf(NativeSession& session) {
   std::optional<StatusOr<std::string>> bytes;
   {
-    const nb::gil_scoped_release without_lock;
+    const WithoutInterpreter without_lock;
     bytes = session.scorer->ToBytes();
   }
   const std::string state = Take(*std::move(bytes));
@@ -255,7 +256,7 @@ nb::bytes StateOf(NativeSession& session) {
 void SetState(NativeSession& session, const nb::bytes& state) {
   std::optional<StatusOr<std::unique_ptr<OnlineSession>>> made;
   {
-    const nb::gil_scoped_release without_lock;
+    const WithoutInterpreter without_lock;
     made = OnlineSession::FromBytes({state.c_str(), state.size()});
   }
   new (&session) NativeSession(Take(*std::move(made)));
@@ -302,12 +303,12 @@ TopicSender* OpenWriter(const std::string& brokers, const std::string& topic,
   options.topic = topic;
   options.partitions = partitions;
   options.stopped = [] {
-    const nb::gil_scoped_acquire with_lock;
+    const WithInterpreter with_lock;
     return PyErr_CheckSignals() != 0;
   };
   std::optional<StatusOr<std::unique_ptr<TopicSender>>> opened;
   {
-    const nb::gil_scoped_release without_lock;
+    const WithoutInterpreter without_lock;
     opened = TopicSender::Open(std::move(options));
   }
   return Take(*std::move(opened)).release();
@@ -317,7 +318,7 @@ void SendRow(TopicSender& writer, const nb::bytes& value) {
   const std::string_view bytes(value.c_str(), value.size());
   Status status;
   {
-    const nb::gil_scoped_release without_lock;
+    const WithoutInterpreter without_lock;
     status = writer.Send(bytes);
   }
   Check(status);
@@ -326,7 +327,7 @@ void SendRow(TopicSender& writer, const nb::bytes& value) {
 void FinishSending(TopicSender& writer) {
   Status status;
   {
-    const nb::gil_scoped_release without_lock;
+    const WithoutInterpreter without_lock;
     status = writer.Finish();
   }
   Check(status);
@@ -341,7 +342,7 @@ void LogLines() {
 }
 
 bool IsInterrupted() {
-  const nb::gil_scoped_acquire with_lock;
+  const WithInterpreter with_lock;
   if (PyErr_Occurred() != nullptr) return true;  // by a call before
   try {
     LogLines();
@@ -358,7 +359,7 @@ Trainer* OpenTrainer(const std::string& brokers, const std::string& job, uint64_
                      const std::tuple<std::string, std::string, std::string, bool>& answers) {
   std::optional<client::Result<std::unique_ptr<Trainer>>> opened;
   {
-    const nb::gil_scoped_release without_lock;
+    const WithoutInterpreter without_lock;
     opened = Trainer::Open({.brokers = brokers,
                             .job = job,
                             .epoch = epoch,
@@ -382,7 +383,7 @@ Trainer* OpenTrainer(const std::string& brokers, const std::string& job, uint64_
 template <typename Call>
 auto WithoutLock(Trainer& trainer, const Call& call) {
   auto result = [&] {
-    const nb::gil_scoped_release without_lock;
+    const WithoutInterpreter without_lock;
     return trainer.Do(call);
   }();
   if (PyErr_Occurred() != nullptr) throw nb::python_error();  // Ctrl-C, say
@@ -536,6 +537,8 @@ std::string CellText(nb::handle value) {
 }  // namespace millrace
 
 NB_MODULE(_native, module) {
+  // (What a daemon thread still uses as Python ends is no leak that a user should read of.)
+  nb::set_leak_warnings(false);
   using millrace::NativeModel;
   using millrace::NativeSession;
 

@@ -502,6 +502,16 @@ child ended with 0
         process.send_signal(signal.SIGINT)
         self.assertEqual(self.said(process), "ended\n")
 
+    def test_a_thread_that_waits_when_python_ends_does_not_abort_the_process(self):
+        for waits in "shared.steps", 'lambda: millrace.ParameterManager("none", brokers="127.0.0.1:1")':
+            self.assertEqual(self.said(self.program(f"""
+                shared = manager(timeout=0)
+                shared.register("w")
+                threading.Thread(target={waits}, daemon=True).start()  # nobody will answer
+                time.sleep(1)
+                print("ends")
+                """)), "ends\n")  # fmt: skip
+
     def test_a_table_whose_manager_is_gone_is_no_other_managers(self):
         # Each stands where the last one stood, if that is there no more.
         none, tables = types.SimpleNamespace(name="none"), []
