@@ -16,7 +16,7 @@
 #include "apps/version.h"
 #include "base/crc32c.h"
 #include "base/printable.h"
-#include "formats/utf8.h"
+#include "base/utf8.h"
 #include "metrics/job_progress.h"
 #include "topics/metric_point_codec.h"
 

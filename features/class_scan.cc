@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 #include "features/csv_row_encoder.h"
 #include "features/number.h"
 #include "features/quoted_value.h"
-#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -9,13 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/utf8.h"
 #include "features/name_list.h"
 #include "features/number.h"
 #include "features/quantile_bins.h"
 #include "features/quoted_value.h"
 #include "features/spec_checks.h"
 #include "features/truth_value.h"
-#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "formats/utf8.h"
+#include "base/utf8.h"
 
 namespace millrace {
 namespace {

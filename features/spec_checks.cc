@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 #include "features/category_hasher.h"
 #include "features/number.h"
 #include "features/quantile_bins.h"
 #include "features/quoted_value.h"
 #include "features/time_parts.h"
-#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

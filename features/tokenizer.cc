@@ -4,9 +4,9 @@
 #include <array>
 #include <cstring>
 
+#include "base/utf8.h"
 #include "features/unicode_tables.h"
 #include "formats/byte_mask.h"
-#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/printable.h"
-#include "formats/utf8.h"
+#include "base/utf8.h"
 
 namespace millrace {
 namespace {

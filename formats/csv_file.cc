@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/did_you_mean.h"
+#include "base/utf8.h"
 #include "formats/csv_dialect.h"
 #include "formats/latin1.h"
-#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "formats/utf8.h"
+#include "base/utf8.h"
 
 namespace millrace {
 namespace {

@@ -11,12 +11,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/grouped_number.h"
+#include "base/utf8.h"
 #include "features/missing_tokens.h"
 #include "features/number.h"
 #include "features/quoted_value.h"
 #include "features/time_value.h"
 #include "features/truth_value.h"
-#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

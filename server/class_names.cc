@@ -1,8 +1,8 @@
 #include "server/class_names.h"
 
 #include "base/printable.h"
+#include "base/utf8.h"
 #include "features/quoted_value.h"
-#include "formats/utf8.h"
 #include "topics/figures_codec.h"
 
 namespace millrace {

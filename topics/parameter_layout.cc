@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include "base/printable.h"
+#include "base/utf8.h"
 #include "models/parameter_handler.h"
 #include "topics/table_rows.h"
 
@@ -57,6 +59,10 @@ Status CheckParameter(const NamedParameter& parameter) {
                                       parameter.name() + ": " + what);
   };
   if (parameter.name().empty()) return absl::InvalidArgumentError("a parameter without a name");
+  if (!IsValidUtf8(parameter.name()) || HasControls(parameter.name())) {
+    return absl::InvalidArgumentError("the parameter " + Printable(parameter.name()) +
+                                      ": give it a name in UTF-8 without control characters");
+  }
   if (parameter.has_table()) MILLRACE_RETURN_IF_ERROR(CheckTable(parameter));
   if (SizeOf(parameter) == 0) {
     return wrong("give each extent of its shape 1 or more, " + std::to_string(kMostDimensions) +

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "formats/utf8.h"
+#include "base/utf8.h"
 #include "topics/process_name.h"
 
 namespace millrace {

@@ -51,7 +51,7 @@ MAY_USE = {
                 "processors", "server", "stores", "tasks", "topics", "worker"],
     "metrics": ["base", "messages"],
     "launcher": ["base", "messages", "topics"],
-    "launcher/kubernetes": ["base", "formats", "http", "launcher", "messages", "topics"],
+    "launcher/kubernetes": ["base", "http", "launcher", "messages", "topics"],
     "watch": ["base", "kafka", "messages", "metrics", "topics"],
     # The headers of the library for others' programs, and the library.
     "include/millrace": [],

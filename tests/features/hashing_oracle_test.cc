@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/utf8.h"
 #include "features/murmur3.h"
 #include "features/text_hasher.h"
 #include "features/tokenizer.h"
 #include "features/unicode_tables.h"
-#include "formats/utf8.h"
 
 namespace millrace {
 namespace {

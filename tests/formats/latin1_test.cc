@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/utf8.h"
+#include "base/utf8.h"
 
 namespace millrace {
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "formats/avro_fields.h"
 #include "formats/avro_schema.h"
 #include "formats/registry_answer.h"
-#include "formats/utf8.h"
 #include "producer/schema_references.h"
 #include "tests/formats/avro_bytes.h"
 #include "tests/fuzz/mutate_message.h"

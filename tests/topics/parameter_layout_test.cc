@@ -53,6 +53,11 @@ TEST(ParameterLayoutTest, SaysWhichIsWrongAndWhy) {
     return std::string(LayOutParameters(features).status().message());
   };
   EXPECT_THAT(complaint([](NamedParameter& b) { b.set_name(""); }), HasSubstr("without a name"));
+  EXPECT_THAT(complaint([](NamedParameter& b) { b.set_name("b\xff"); }),
+              HasSubstr("the parameter b\\xff: give it a name in UTF-8"));
+  EXPECT_THAT(complaint([](NamedParameter& b) { b.set_name("b\nc"); }),
+              HasSubstr("without control characters"));
+  EXPECT_THAT(complaint([](NamedParameter& b) { b.set_name("größe"); }), IsEmpty());
   EXPECT_THAT(complaint([](NamedParameter& b) { b.set_name("w"); }), HasSubstr("w is there twice"));
   EXPECT_THAT(complaint([](NamedParameter& b) { b.add_shape(0); }), HasSubstr("b: give each"));
   EXPECT_THAT(complaint([](NamedParameter& b) { b.add_shape(uint64_t{1} << 63); }),
