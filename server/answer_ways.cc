@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/big_endian.h"
-#include "job/job_registry.h"
 #include "rpc/address.h"
 #include "topics/topics.h"
 
@@ -25,16 +24,14 @@ AnswerOffer OfferOf(const JobConfig& config, ShardId shard, const std::string& a
   return offer;
 }
 
-Status TakeBack(const JobConfig& config, const std::vector<ShardId>& hosted,
-                const std::atomic<bool>& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
-                            JobRegistry::Create(config, stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<AnswerOffer> offers, registry->ReadAnswerOffers());
+Status TakeBack(const JobConfig& config, JobRegistry& registry,
+                const std::vector<ShardId>& hosted) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<AnswerOffer> offers, registry.ReadAnswerOffers());
   for (const AnswerOffer& offer : offers) {
     const bool is_ours = std::ranges::find(hosted, ShardId(offer.shard())) != hosted.end();
     if (!is_ours || offer.address().empty()) continue;
     MILLRACE_RETURN_IF_ERROR(
-        registry->PublishAnswerOffer(OfferOf(config, ShardId(offer.shard()), "", false)));
+        registry.PublishAnswerOffer(OfferOf(config, ShardId(offer.shard()), "", false)));
   }
   return absl::OkStatus();
 }
@@ -42,20 +39,20 @@ Status TakeBack(const JobConfig& config, const std::vector<ShardId>& hosted,
 }  // namespace
 
 StatusOr<std::unique_ptr<AnswerWays>> AnswerWays::Open(const JobConfig& config,
+                                                       JobRegistry& registry,
                                                        const std::vector<ShardId>& hosted,
-                                                       int32_t shared_partition, Wakeup* wakeup,
-                                                       const std::atomic<bool>& stop) {
+                                                       int32_t shared_partition, Wakeup* wakeup) {
   std::unique_ptr<AnswerWays> ways(new AnswerWays(shared_partition));
   if (config.answers().way() == Answers::DIRECT) {
-    MILLRACE_RETURN_IF_ERROR(ways->Serve(config, hosted, wakeup, stop));
+    MILLRACE_RETURN_IF_ERROR(ways->Serve(config, registry, hosted, wakeup));
   } else {
-    MILLRACE_RETURN_IF_ERROR(TakeBack(config, hosted, stop));
+    MILLRACE_RETURN_IF_ERROR(TakeBack(config, registry, hosted));
   }
   return ways;
 }
 
-Status AnswerWays::Serve(const JobConfig& config, const std::vector<ShardId>& hosted,
-                         Wakeup* wakeup, const std::atomic<bool>& stop) {
+Status AnswerWays::Serve(const JobConfig& config, JobRegistry& registry,
+                         const std::vector<ShardId>& hosted, Wakeup* wakeup) {
   const Answers& answers = config.answers();
   AnswerServerOptions options;
   options.job = LayoutName(config);
@@ -66,11 +63,9 @@ Status AnswerWays::Serve(const JobConfig& config, const std::vector<ShardId>& ho
   MILLRACE_ASSIGN_OR_RETURN(server_, AnswerServer::Start(options, wakeup));
   const std::string address =
       AdvertisedAddress(answers.listen(), answers.advertise(), server_->port());
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
-                            JobRegistry::Create(config, stop));
   for (const ShardId shard : hosted) {
     MILLRACE_RETURN_IF_ERROR(
-        registry->PublishAnswerOffer(OfferOf(config, shard, address, options.tls.used())));
+        registry.PublishAnswerOffer(OfferOf(config, shard, address, options.tls.used())));
   }
   spdlog::info("answers go straight to who asks for them at {}{}", address,
                options.tls.used() ? ", by TLS" : "");

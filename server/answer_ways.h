@@ -1,7 +1,6 @@
 // How this process's answers travel: by streams, through Kafka, or both.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "job/job_registry.h"
 #include "kafka/wakeup.h"
 #include "messages/job.pb.h"
 #include "rpc/answer_server.h"
@@ -22,10 +22,9 @@ class AnswerWays {
  public:
   // With --answers direct serves the streams, and publishes for the shards `hosted` where. Without
   // it takes back what an earlier server of them has published. `shared_partition`: of `weights`.
-  static StatusOr<std::unique_ptr<AnswerWays>> Open(const JobConfig& config,
+  static StatusOr<std::unique_ptr<AnswerWays>> Open(const JobConfig& config, JobRegistry& registry,
                                                     const std::vector<ShardId>& hosted,
-                                                    int32_t shared_partition, Wakeup* wakeup,
-                                                    const std::atomic<bool>& stop);
+                                                    int32_t shared_partition, Wakeup* wakeup);
 
   // Gives a record of `weights` to the streams that get it. Returns it if it is to go to Kafka.
   std::optional<OutgoingRecord> Send(OutgoingRecord record);
@@ -37,8 +36,8 @@ class AnswerWays {
 
  private:
   explicit AnswerWays(int32_t shared_partition) : shared_partition_(shared_partition) {}
-  Status Serve(const JobConfig& config, const std::vector<ShardId>& hosted, Wakeup* wakeup,
-               const std::atomic<bool>& stop);
+  Status Serve(const JobConfig& config, JobRegistry& registry, const std::vector<ShardId>& hosted,
+               Wakeup* wakeup);
 
   const int32_t shared_partition_;
   std::unique_ptr<AnswerServer> server_;  // null: through Kafka only

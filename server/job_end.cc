@@ -4,23 +4,20 @@
 
 #include <string>
 
-#include "base/check.h"
 #include "kafka/broker_retry.h"
 #include "kafka/timeouts.h"
 
 namespace millrace {
 
 Status JobEnd::Publish(const std::vector<ShardId>& shards) {
-  MILLRACE_ASSIGN_OR_RETURN(registry_, JobRegistry::Create(config_, stop_));
-  for (const ShardId shard : shards) MILLRACE_RETURN_IF_ERROR(registry_->PublishEnded(shard));
+  for (const ShardId shard : shards) MILLRACE_RETURN_IF_ERROR(registry_.PublishEnded(shard));
   return absl::OkStatus();
 }
 
 StatusOr<bool> JobEnd::AllShardsEnded(Time now) {
-  MILLRACE_CHECK(registry_ != nullptr);
   if (all_ended_ || now < next_look_) return all_ended_;
   next_look_ = now + kRegistryEveryAtTheEnd;
-  const StatusOr<std::set<ShardId>> ended = registry_->ReadEnded();
+  const StatusOr<std::set<ShardId>> ended = registry_.ReadEnded();
   // --broker-timeout is for those that begin: here all is done, and somebody may still ask.
   if (IsAway(ended.status())) return false;
   MILLRACE_RETURN_IF_ERROR(ended.status());

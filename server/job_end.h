@@ -1,9 +1,7 @@
 // The end of a job, which the processes of its shards tell each other.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <memory>
 #include <set>
 #include <vector>
 
@@ -22,13 +20,13 @@ class JobEnd {
   using Time = std::chrono::steady_clock::time_point;
 
   // References outlive it.
-  JobEnd(const JobConfig& config, const JobTraining& training, const std::atomic<bool>& stop)
-      : config_(config), training_(training), stop_(stop) {}
+  JobEnd(const JobConfig& config, const JobTraining& training, JobRegistry& registry)
+      : config_(config), training_(training), registry_(registry) {}
 
   // Publishes that every worker has left these shards, and that their state is durable.
   Status Publish(const std::vector<ShardId>& shards);
   // Whether that was published for all shards. Asks the broker a few times a second; false while it
-  // is unreachable. REQUIRES: Publish.
+  // is unreachable.
   StatusOr<bool> AllShardsEnded(Time now);
 
  private:
@@ -36,8 +34,7 @@ class JobEnd {
 
   const JobConfig& config_;
   const JobTraining& training_;
-  const std::atomic<bool>& stop_;
-  std::unique_ptr<JobRegistry> registry_;
+  JobRegistry& registry_;
   bool all_ended_ = false;
   Time next_look_;
   Time next_report_;

@@ -14,7 +14,6 @@
 #include "absl/strings/str_join.h"
 #include "durability/checkpoints/parameters_tail.h"
 #include "durability/checkpoints/shard_store.h"
-#include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
@@ -38,10 +37,8 @@ JobConfig ConfigBefore(const JobConfig& config) {
 }
 
 // How many shards the layout before has.
-StatusOr<uint32_t> ShardsBefore(const JobConfig& config, const std::atomic<bool>& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
-                            JobRegistry::Create(config, stop));
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> layouts, registry->ReadLayouts());
+StatusOr<uint32_t> ShardsBefore(const JobConfig& config, JobRegistry& registry) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> layouts, registry.ReadLayouts());
   if (layouts.size() > config.layout()) return layouts[config.layout() - 1];
   return absl::DataLossError(
       absl::StrCat("the topic ", TopicName(config, Topic::kJob),
@@ -69,11 +66,11 @@ Status ReadShard(const JobConfig& config, ShardId shard, OrderedByteMap& store,
 
 StatusOr<Checkpoint> ReadSealedLayout(const JobConfig& config, const JobFeatures& features,
                                       const JobTraining& training, const ServerOptions& options,
-                                      const std::atomic<bool>& stop) {
+                                      JobRegistry& registry, const std::atomic<bool>& stop) {
   const JobConfig config_before = ConfigBefore(config);
   JobTraining before = training;
   before.set_layout(config_before.layout());
-  MILLRACE_ASSIGN_OR_RETURN(const uint32_t shards, ShardsBefore(config, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const uint32_t shards, ShardsBefore(config, registry));
   before.set_shards(shards);
   FirstCheckpoint first(options, SnapshotStart::kSameJob);
   const bool has_rows = first.embeddings() != nullptr;

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "job/job_registry.h"
 #include "kafka/admin.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
@@ -19,11 +20,11 @@ namespace millrace {
 
 // The first checkpoint of a shard of the layout `training.layout()`, which is above 0: from the
 // sealed checkpoints of all shards of the layout before. Each of these is read into memory, one
-// after the other. `options`: of the shard. DataLoss when they are not there. Cancelled when
-// stopped.
+// after the other. `options`: of the shard. `registry`: of the job. DataLoss when they are not
+// there. Cancelled when stopped.
 StatusOr<Checkpoint> ReadSealedLayout(const JobConfig& config, const JobFeatures& features,
                                       const JobTraining& training, const ServerOptions& options,
-                                      const std::atomic<bool>& stop);
+                                      JobRegistry& registry, const std::atomic<bool>& stop);
 
 // Removes the stores that this process has of the layouts before config.layout(), of which
 // `layouts` are all (JobRegistry::ReadLayouts): `parameters` has what is needed of them. Errors are

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/status.h"
+#include "job/job_registry.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
 #include "topics/planned_hosts.h"
@@ -16,9 +17,9 @@ namespace millrace {
 
 // As RunServer, until the job goes over to the next layout of shards, when it returns true; false:
 // anything else has ended it well. `config` and `training` are of the present layout
-// (FollowLayout).
+// (FollowLayout). `generation`: of the job's topics.
 StatusOr<bool> RunOneLayout(const JobConfig& config, const JobFeatures& features,
-                            const JobTraining& training, uint64_t generation,
+                            const JobTraining& training, JobRegistry& registry, uint64_t generation,
                             const MetricPoint::Setup& setup, const std::optional<Incarnation>& self,
                             const std::atomic<bool>& stop);
 

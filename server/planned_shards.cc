@@ -3,10 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "durability/checkpoints/shard_store.h"
-#include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "kafka/timeouts.h"
 
@@ -21,9 +22,10 @@ constexpr std::chrono::seconds kLookForJobEndEvery(1);
 StatusOr<std::unique_ptr<PlannedShards>> PlannedShards::Create(const JobConfig& config,
                                                                Incarnation self,
                                                                const JobTraining& training,
+                                                               JobRegistry& registry,
                                                                const std::atomic<bool>& stop) {
   std::unique_ptr<PlannedShards> planned(
-      new PlannedShards(config, std::move(self), training, stop));
+      new PlannedShards(config, std::move(self), training, registry, stop));
   MILLRACE_RETURN_IF_ERROR(planned->Begin());
   MILLRACE_RETURN_IF_ERROR(planned->ReadToTheEnd());
   return planned;
@@ -52,7 +54,7 @@ std::vector<ShardId> PlannedShards::Now() const {
 }
 
 StatusOr<std::vector<ShardId>> PlannedShards::Wait() {
-  std::unique_ptr<JobRegistry> registry;
+  bool said = false;
   auto next_look = std::chrono::steady_clock::now();
   while (true) {
     if (stop_) return absl::CancelledError("stopped");
@@ -72,12 +74,11 @@ StatusOr<std::vector<ShardId>> PlannedShards::Wait() {
     }
     if (!shards.empty()) return shards;
     if (const auto now = std::chrono::steady_clock::now(); now >= next_look) {
-      if (!registry) {
+      if (!std::exchange(said, true)) {
         spdlog::info("no shard is given to this process: it waits for one, or for the job's end");
-        MILLRACE_ASSIGN_OR_RETURN(registry, JobRegistry::Create(config_, stop_));
       }
       next_look = now + kLookForJobEndEvery;
-      const StatusOr<std::set<ShardId>> ended = registry->ReadEnded();
+      const StatusOr<std::set<ShardId>> ended = registry_.ReadEnded();
       if (!IsAway(ended.status())) MILLRACE_RETURN_IF_ERROR(ended.status());
       const bool job_ended = ended.ok() && EveryShardEnded(*ended, training_.shards());
       if (job_ended && !config_.server().stay()) return std::vector<ShardId>();

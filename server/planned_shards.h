@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "job/job_registry.h"
 #include "job/plan_follower.h"
 #include "kafka/broker_retry.h"
 #include "kafka/wakeup.h"
@@ -22,6 +23,7 @@ class PlannedShards {
  public:
   static StatusOr<std::unique_ptr<PlannedShards>> Create(const JobConfig& config, Incarnation self,
                                                          const JobTraining& training,
+                                                         JobRegistry& registry,
                                                          const std::atomic<bool>& stop);
 
   // Waits until the plan gives it shards of the layout of `training`. Empty: the job has ended, and
@@ -42,10 +44,11 @@ class PlannedShards {
 
  private:
   PlannedShards(const JobConfig& config, Incarnation self, const JobTraining& training,
-                const std::atomic<bool>& stop)
+                JobRegistry& registry, const std::atomic<bool>& stop)
       : config_(config),
         self_(std::move(self)),
         training_(training),
+        registry_(registry),
         stop_(stop),
         broker_retry_(stop, config.broker_timeout_s()) {}
 
@@ -57,6 +60,7 @@ class PlannedShards {
   const JobConfig& config_;
   const Incarnation self_;
   const JobTraining& training_;
+  JobRegistry& registry_;
   const std::atomic<bool>& stop_;
   const BrokerRetry broker_retry_;
   Wakeup wakeup_;

@@ -18,8 +18,9 @@ Status RunServer(const JobConfig& config, const JobFeatures& features, const Job
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> layouts,
                               EnterLayout(registry, features, of_layout, in_force, stop));
     RemoveStoresOfLayoutsBefore(of_layout, layouts);
-    MILLRACE_ASSIGN_OR_RETURN(const bool goes_over, RunOneLayout(of_layout, features, in_force,
-                                                                 generation, setup, self, stop));
+    MILLRACE_ASSIGN_OR_RETURN(
+        const bool goes_over,
+        RunOneLayout(of_layout, features, in_force, registry, generation, setup, self, stop));
     if (!goes_over) return absl::OkStatus();
   }
 }

@@ -69,12 +69,13 @@ class ServerLoop {
  public:
   // `planned`: null when the shards are given by hand.
   ServerLoop(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-             uint64_t generation, const MetricPoint::Setup& setup, PlannedShards* planned,
-             const std::atomic<bool>& stop)
+             JobRegistry& registry, uint64_t generation, const MetricPoint::Setup& setup,
+             PlannedShards* planned, const std::atomic<bool>& stop)
       : planned_(planned),
         config_(config),
         features_(features),
         training_(training),
+        registry_(registry),
         generation_(generation),
         shape_(RowShapeFrom(features)),
         point_settings_{training, shape_.classes, ClassNamesToShow(features.spec()), setup},
@@ -184,11 +185,7 @@ class ServerLoop {
       if (IsHosted(shard)) ids_.push_back(shard);
     }
     MILLRACE_RETURN_IF_ERROR(WaitWhileTakenOver(config_, ids_, stop_));
-    PeerReplicas peers(config_, tls, ids_, stop_);
-    const FetchCopy fetch = [&peers](ShardId shard, const std::string& folder) {
-      return peers.Fetch(shard, folder);
-    };
-    for (const ShardId shard : ids_) MILLRACE_RETURN_IF_ERROR(OpenShard(shard, fetch));
+    MILLRACE_RETURN_IF_ERROR(OpenShards(tls));
     SetHandler();
     // Not before: a client that waits for records answers a question about offsets only after that.
     for (const auto& [shard, hosted] : shards_) {
@@ -205,9 +202,23 @@ class ServerLoop {
     MILLRACE_RETURN_IF_ERROR(StartReplicas(tls));
     const int32_t shared =
         SharedWeightsPartition(MostWorkers(training_.training(), features_.workers()));
-    MILLRACE_ASSIGN_OR_RETURN(ways_, AnswerWays::Open(config_, ids_, shared, &wakeup_, stop_));
+    MILLRACE_ASSIGN_OR_RETURN(ways_, AnswerWays::Open(config_, registry_, ids_, shared, &wakeup_));
     MILLRACE_ASSIGN_OR_RETURN(
         all_weights_, AllWeights::Create(config_, features_, training_, shards_, &wakeup_, stop_));
+    return absl::OkStatus();
+  }
+
+  Status OpenShards(const RpcTls& tls) {
+    PeerReplicas peers(config_, tls, ids_, stop_);
+    std::optional<std::vector<ReplicaOffer>> offers;  // read when a shard has no store here
+    const FetchCopy fetch = [&](ShardId shard,
+                                const std::string& folder) -> StatusOr<std::optional<std::string>> {
+      if (!offers) {
+        MILLRACE_ASSIGN_OR_RETURN(offers, registry_.ReadOffers());
+      }
+      return peers.Fetch(*offers, shard, folder);
+    };
+    for (const ShardId shard : ids_) MILLRACE_RETURN_IF_ERROR(OpenShard(shard, fetch));
     return absl::OkStatus();
   }
 
@@ -229,8 +240,8 @@ class ServerLoop {
       return gradients_->QueryRange(partition, kBrokerCall);
     }));
     if (training_.layout() > 0 && hosted->HasNotStarted(range.begin)) {
-      MILLRACE_ASSIGN_OR_RETURN(Checkpoint first,
-                                ReadSealedLayout(config_, features_, training_, options, stop_));
+      MILLRACE_ASSIGN_OR_RETURN(Checkpoint first, ReadSealedLayout(config_, features_, training_,
+                                                                   options, registry_, stop_));
       MILLRACE_RETURN_IF_ERROR(hosted->BeginWith(std::move(first), options));
       spdlog::info("shard {}: begins as one of {} shards", shard, training_.shards());
     }
@@ -283,7 +294,7 @@ class ServerLoop {
     if (followed.empty()) return absl::OkStatus();
     replicator_ = std::make_unique<Replicator>(config_, followed, generation_);
     MILLRACE_ASSIGN_OR_RETURN(replica_server_,
-                              ServeReplicas(config_, tls, ids_, followed, *replicator_, stop_));
+                              ServeReplicas(config_, tls, ids_, followed, *replicator_, registry_));
     return absl::OkStatus();
   }
 
@@ -506,6 +517,7 @@ class ServerLoop {
   const JobConfig& config_;
   const JobFeatures& features_;
   const JobTraining& training_;
+  JobRegistry& registry_;
   const uint64_t generation_;  // of the job's topics
   const RowShape shape_;
   const PointSettings point_settings_;
@@ -535,11 +547,11 @@ class ServerLoop {
   SteadyTime next_metrics_;
   std::map<ShardId, QualityReport> quality_;
   std::unique_ptr<CountedReport> counted_;  // of shard 0, where rows are leased
-  ShardSeals seals_{config_, training_, stop_};
+  ShardSeals seals_{training_, registry_};
   EarlierLayouts earlier_layouts_{config_, training_, stop_};
 
   bool ended_ = false;  // EndShards has begun; an error of it ends the process
-  JobEnd job_end_{config_, training_, stop_};
+  JobEnd job_end_{config_, training_, registry_};
   bool job_ended_ = false;
   Status saved_at_end_ = absl::OkStatus();  // the last snapshot's parts
 
@@ -551,16 +563,16 @@ class ServerLoop {
 }  // namespace
 
 StatusOr<bool> RunOneLayout(const JobConfig& config, const JobFeatures& features,
-                            const JobTraining& training, uint64_t generation,
+                            const JobTraining& training, JobRegistry& registry, uint64_t generation,
                             const MetricPoint::Setup& setup, const std::optional<Incarnation>& self,
                             const std::atomic<bool>& stop) {
   if (!self) {
-    ServerLoop loop(config, features, training, generation, setup, nullptr, stop);
+    ServerLoop loop(config, features, training, registry, generation, setup, nullptr, stop);
     MILLRACE_RETURN_IF_ERROR(loop.Run());
     return loop.has_next_layout();
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<PlannedShards> planned,
-                            PlannedShards::Create(config, *self, training, stop));
+                            PlannedShards::Create(config, *self, training, registry, stop));
   while (true) {
     planned->RemoveStoresOfOthers();
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<ShardId> shards, planned->Wait());
@@ -569,7 +581,7 @@ StatusOr<bool> RunOneLayout(const JobConfig& config, const JobFeatures& features
     JobConfig hosting = config;
     hosting.mutable_server()->clear_server_ids();
     for (const ShardId shard : shards) hosting.mutable_server()->add_server_ids(shard);
-    ServerLoop loop(hosting, features, training, generation, setup, planned.get(), stop);
+    ServerLoop loop(hosting, features, training, registry, generation, setup, planned.get(), stop);
     MILLRACE_RETURN_IF_ERROR(loop.Run());
     if (!loop.moved() || loop.has_next_layout()) return loop.has_next_layout();
   }

@@ -17,8 +17,8 @@ namespace millrace {
 // shard of the job, or `stop`. Returns OK in both cases, Cancelled when stopped while starting;
 // FailedPrecondition when another instance has taken a shard over; DataLoss when a store,
 // `parameters` and `gradients` do not belong together. Everything that was received is durable when
-// it returns OK. `registry`: of the job, whose layouts are read from it. `setup`: for the points in
-// `metrics`. `self`: the shards are those that a master's plan gives to this process, whatever
+// it returns OK. `registry`: of the job, which nobody else uses meanwhile. `setup`: for the points
+// in `metrics`. `self`: the shards are those that a master's plan gives to this process, whatever
 // server_ids says, and they may change at any time: then what is hosted is made durable, and the
 // process goes on with the others.
 Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,

@@ -26,16 +26,13 @@ StatusOr<bool> ShardSeals::Advance(const HostedShards& shards, Time now) {
   for (const auto& [shard, hosted] : shards) {
     const ShardSeal& seal = hosted->task().processor().seal();
     if (!seal.is_sealed() || published_.contains(shard) || WantsCheckpoint(*hosted)) continue;
-    if (!registry_) {
-      MILLRACE_ASSIGN_OR_RETURN(registry_, JobRegistry::Create(config_, stop_));
-    }
     MILLRACE_RETURN_IF_ERROR(
-        registry_->PublishSealed(training_.layout(), shard, seal.next_shards()));
+        registry_.PublishSealed(training_.layout(), shard, seal.next_shards()));
     published_.insert(shard);
   }
   if (published_.empty() || now < next_look_) return false;
   next_look_ = now + kSealLookEvery;
-  return IsNextLayoutInForce(*registry_, training_.layout());
+  return IsNextLayoutInForce(registry_, training_.layout());
 }
 
 }  // namespace millrace

@@ -1,16 +1,13 @@
 // Shards that are at the cut at which their job goes over to another number of shards.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <map>
-#include <memory>
 #include <set>
 
 #include "base/status.h"
 #include "base/types.h"
 #include "job/job_registry.h"
-#include "messages/job.pb.h"
 #include "messages/records.pb.h"
 #include "server/hosted_shard.h"
 
@@ -24,8 +21,8 @@ class ShardSeals {
   using Time = std::chrono::steady_clock::time_point;
 
   // References outlive it.
-  ShardSeals(const JobConfig& config, const JobTraining& training, const std::atomic<bool>& stop)
-      : config_(config), training_(training), stop_(stop) {}
+  ShardSeals(const JobTraining& training, JobRegistry& registry)
+      : training_(training), registry_(registry) {}
 
   // Whether the shard is sealed, and no checkpoint has it yet.
   bool WantsCheckpoint(const HostedShard& hosted);
@@ -34,10 +31,8 @@ class ShardSeals {
   StatusOr<bool> Advance(const HostedShards& shards, Time now);
 
  private:
-  const JobConfig& config_;
   const JobTraining& training_;
-  const std::atomic<bool>& stop_;
-  std::unique_ptr<JobRegistry> registry_;
+  JobRegistry& registry_;
   // Where each sealed shard stood when that was noticed: a checkpoint of there or later has it.
   std::map<ShardId, Offset> noticed_;
   std::set<ShardId> published_;

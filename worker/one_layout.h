@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/status.h"
+#include "job/job_registry.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
 #include "topics/planned_hosts.h"
@@ -15,7 +16,7 @@ namespace millrace {
 // As RunWorker, until the job goes over to the next layout of shards, when it returns true; false:
 // the job has ended. `config` and `training` are of the present layout (FollowLayout).
 StatusOr<bool> RunWorkerOfLayout(const JobConfig& config, const JobFeatures& features,
-                                 const JobTraining& training,
+                                 const JobTraining& training, JobRegistry& registry,
                                  const std::optional<Incarnation>& self,
                                  const std::atomic<bool>& stop);
 

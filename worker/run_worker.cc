@@ -12,8 +12,8 @@ Status RunWorker(const JobConfig& config, const JobFeatures& features, const Job
     JobConfig of_layout = config;
     JobTraining in_force = training;
     MILLRACE_RETURN_IF_ERROR(EnterLayout(registry, features, of_layout, in_force, stop).status());
-    MILLRACE_ASSIGN_OR_RETURN(const bool goes_over,
-                              RunWorkerOfLayout(of_layout, features, in_force, self, stop));
+    MILLRACE_ASSIGN_OR_RETURN(const bool goes_over, RunWorkerOfLayout(of_layout, features, in_force,
+                                                                      registry, self, stop));
     if (!goes_over) return absl::OkStatus();
   }
 }

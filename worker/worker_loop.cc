@@ -52,11 +52,13 @@ constexpr size_t kRowsAtOnce = 512;
 class WorkerLoop {
  public:
   WorkerLoop(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-             const std::optional<Incarnation>& self, const std::atomic<bool>& stop)
+             JobRegistry& registry, const std::optional<Incarnation>& self,
+             const std::atomic<bool>& stop)
       : config_(config),
         self_(self),
         features_(features),
         training_(training),
+        registry_(registry),
         shape_(RowShapeFrom(features)),
         model_(MakeModel(features, training.training())),
         stop_(stop),
@@ -69,7 +71,7 @@ class WorkerLoop {
     Status status = Loop();
     // (Topics of shards that are no more may be deleted.)
     if (!status.ok() && !stop_) {
-      has_next_layout_ = IsNextLayoutInForce(*registry_, training_.layout()).value_or(false);
+      has_next_layout_ = IsNextLayoutInForce(registry_, training_.layout()).value_or(false);
     }
     if (has_next_layout_ && !status.ok()) return absl::OkStatus();
     if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
@@ -149,11 +151,10 @@ class WorkerLoop {
     MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<KafkaAdmin> admin,
                               KafkaAdmin::Create(kafka, "worker-trim"));
     trimmer_ = std::make_unique<Trimmer>(std::move(admin));
-    MILLRACE_ASSIGN_OR_RETURN(registry_, JobRegistry::Create(config_, stop_));
     if (training_.training().schedule() == Training::BUFFER) {
       const std::string folder = config_.worker().data_dir() + "/" + config_.name();
       MILLRACE_ASSIGN_OR_RETURN(store_, OpenRocksDb(folder));
-      MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry_->WaitForGeneration());
+      MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry_.WaitForGeneration());
       MILLRACE_RETURN_IF_ERROR(ClaimForGeneration(*store_, generation, folder));
     }
     if (config_.worker().has_evaluation_log()) {
@@ -461,7 +462,7 @@ class WorkerLoop {
     const bool stuck = tasks_.empty() || !all([](const WorkerTask& t) { return t.answered(); });
     if (!(all_left || stuck) || now < next_registry_read_) return false;
     next_registry_read_ = now + (all_left ? kRegistryEveryAtTheEnd : kRegistryEvery);
-    MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry_->ReadEnded());
+    MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry_.ReadEnded());
     return EveryShardEnded(ended, training_.shards());
   }
 
@@ -469,7 +470,7 @@ class WorkerLoop {
   // gets no further looks: soon, then more rarely, since rows may be what is missing.
   StatusOr<bool> HasNextLayout(SteadyTime now) {
     if (!silence_.IsLookDue(now)) return false;
-    return IsNextLayoutInForce(*registry_, training_.layout());
+    return IsNextLayoutInForce(registry_, training_.layout());
   }
 
   Status Close() {
@@ -491,6 +492,7 @@ class WorkerLoop {
   const std::optional<Incarnation>& self_;
   const JobFeatures& features_;
   const JobTraining& training_;
+  JobRegistry& registry_;
   RowShape shape_;
   std::unique_ptr<Model> model_;
   const std::atomic<bool>& stop_;
@@ -500,7 +502,6 @@ class WorkerLoop {
   Wakeup wakeup_;
   std::unique_ptr<OrderedByteMap> store_;  // buffer schedule only
   std::unique_ptr<EvaluationLog> evaluation_log_;
-  std::unique_ptr<JobRegistry> registry_;
   std::unique_ptr<RecordSender> sender_;
   std::unique_ptr<PartitionConsumer> ranges_;  // of input-data; reads nothing
   std::unique_ptr<HostedWorkers> hosted_workers_;
@@ -528,10 +529,10 @@ class WorkerLoop {
 }  // namespace
 
 StatusOr<bool> RunWorkerOfLayout(const JobConfig& config, const JobFeatures& features,
-                                 const JobTraining& training,
+                                 const JobTraining& training, JobRegistry& registry,
                                  const std::optional<Incarnation>& self,
                                  const std::atomic<bool>& stop) {
-  WorkerLoop loop(config, features, training, self, stop);
+  WorkerLoop loop(config, features, training, registry, self, stop);
   MILLRACE_RETURN_IF_ERROR(loop.Run());
   return loop.has_next_layout();
 }

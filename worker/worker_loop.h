@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// `registry`: of the job, whose layouts are read from it. `self`: what a master's plan calls this
+// `registry`: of the job, which nobody else uses meanwhile. `self`: what a master's plan calls this
 // process; empty: a person has started it (HostedWorkers).
 //
 // Runs until the job has ended (OK), or `stop` (Cancelled; everything is saved). DataLoss on a gap

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "durability/checkpoints/shard_store.h"
-#include "job/job_registry.h"
 #include "rpc/address.h"
 #include "stores/rocksdb_byte_map.h"
 #include "tasks/checkpoint.h"
@@ -49,21 +48,8 @@ PeerReplicas::PeerReplicas(const JobConfig& config, RpcTls tls, const std::vecto
       stop_(stop),
       timeouts_(timeouts) {}
 
-StatusOr<std::vector<ReplicaOffer>> PeerReplicas::ReadOffers() const {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
-                            JobRegistry::Create(config_, stop_));
-  return registry->ReadOffers();
-}
-
-StatusOr<std::optional<std::string>> PeerReplicas::Fetch(ShardId shard, const std::string& folder) {
-  if (!offers_) {
-    MILLRACE_ASSIGN_OR_RETURN(offers_, ReadOffers());
-  }
-  return FetchFrom(*offers_, shard, folder);
-}
-
-StatusOr<std::optional<std::string>> PeerReplicas::FetchFrom(
-    const std::vector<ReplicaOffer>& offers, ShardId shard, const std::string& folder) {
+StatusOr<std::optional<std::string>> PeerReplicas::Fetch(const std::vector<ReplicaOffer>& offers,
+                                                         ShardId shard, const std::string& folder) {
   std::vector<std::string> addresses;
   for (const ReplicaOffer& offer : offers) {
     // An own offer is that of an earlier process.
@@ -150,7 +136,7 @@ StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(const JobConfig& config, 
                                                        const std::vector<ShardId>& hosted,
                                                        const std::vector<ShardId>& kept,
                                                        ReplicaSource& source,
-                                                       const std::atomic<bool>& stop) {
+                                                       JobRegistry& registry) {
   const Server& server = config.server();
   if (!server.has_replica_listen() || kept.empty() || hosted.empty()) return nullptr;
   ReplicaServerOptions options;
@@ -168,9 +154,7 @@ StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(const JobConfig& config, 
       AdvertisedAddress(server.replica_listen(), server.replica_advertise(), serving->port()));
   offer.set_tls(tls.used());
   offer.set_layout(config.layout());
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
-                            JobRegistry::Create(config, stop));
-  MILLRACE_RETURN_IF_ERROR(registry->PublishOffer(offer));
+  MILLRACE_RETURN_IF_ERROR(registry.PublishOffer(offer));
   std::string shards;
   for (const ShardId shard : kept) shards += " " + std::to_string(shard);
   spdlog::info("replicas of shard{} are served at {}{}", shards, offer.address(),

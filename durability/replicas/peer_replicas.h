@@ -12,6 +12,7 @@
 #include "base/types.h"
 #include "durability/replicas/replica_client.h"
 #include "durability/replicas/replica_server.h"
+#include "job/job_registry.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
 #include "rpc/tls.h"
@@ -21,30 +22,25 @@ namespace millrace {
 // Reads the TLS files that the configuration names.
 StatusOr<RpcTls> ReadTlsOfReplicas(const JobConfig& config);
 
-// Fetches copies from the servers that offer them in the job topic. Used by one thread.
+// Fetches copies from the servers that offer them. Used by one thread.
 class PeerReplicas {
  public:
   // `hosted`: this server's shards, ascending. `config` and `stop` outlive it.
   PeerReplicas(const JobConfig& config, RpcTls tls, const std::vector<ShardId>& hosted,
                const std::atomic<bool>& stop, const ReplicaTimeouts& timeouts = {});
 
-  // A FetchCopy: fetches the copy with the highest offset; if that fails, the next one. Logs which
-  // servers had none or failed, and why. Errors: Cancelled when stopped, those of the broker.
-  StatusOr<std::optional<std::string>> Fetch(ShardId shard, const std::string& folder);
-
-  // The same, of these offers.
-  StatusOr<std::optional<std::string>> FetchFrom(const std::vector<ReplicaOffer>& offers,
-                                                 ShardId shard, const std::string& folder);
+  // As FetchCopy is: fetches the copy with the highest offset; if that fails, the next one. Logs
+  // which servers had none or failed, and why. `offers`: those of the job. Error: Cancelled when
+  // stopped.
+  StatusOr<std::optional<std::string>> Fetch(const std::vector<ReplicaOffer>& offers, ShardId shard,
+                                             const std::string& folder);
 
  private:
-  StatusOr<std::vector<ReplicaOffer>> ReadOffers() const;
-
   const JobConfig& config_;
   const RpcTls tls_;
   const ShardId server_;  // the first shard that is hosted here
   const std::atomic<bool>& stop_;
   const ReplicaTimeouts timeouts_;
-  std::optional<std::vector<ReplicaOffer>> offers_;
 };
 
 // Warns of the shards of which this process, which hosts `hosted`, would keep several copies.
@@ -56,6 +52,6 @@ StatusOr<std::unique_ptr<ReplicaServer>> ServeReplicas(const JobConfig& config, 
                                                        const std::vector<ShardId>& hosted,
                                                        const std::vector<ShardId>& kept,
                                                        ReplicaSource& source,
-                                                       const std::atomic<bool>& stop);
+                                                       JobRegistry& registry);
 
 }  // namespace millrace

@@ -144,9 +144,10 @@ class WholeJobTest : public testing::Test {
       const auto registry = JobRegistry::Create(config, stop);
       const StatusOr<uint64_t> generation =
           registry.ok() ? (*registry)->Generation() : registry.status();
-      status = generation.ok()
-                   ? RunOneLayout(config, features_, training_, *generation, {}, {}, stop).status()
-                   : generation.status();
+      status = generation.ok() ? RunOneLayout(config, features_, training_, **registry, *generation,
+                                              {}, {}, stop)
+                                     .status()
+                               : generation.status();
     });
   }
   std::thread Worker(int number, Status& status, const std::atomic<bool>& stop) {
@@ -155,7 +156,11 @@ class WholeJobTest : public testing::Test {
     config.mutable_worker()->set_evaluation_log(folder_ / ("worker" + std::to_string(number)));
     config.mutable_worker()->set_repeat_interval_s(0.5);
     return std::thread([this, config, &status, &stop] {
-      status = RunWorkerOfLayout(config, features_, training_, std::nullopt, stop).status();
+      const auto registry = JobRegistry::Create(config, stop);
+      status = registry.ok()
+                   ? RunWorkerOfLayout(config, features_, training_, **registry, std::nullopt, stop)
+                         .status()
+                   : registry.status();
     });
   }
 

@@ -77,7 +77,7 @@ class PeerReplicasTest : public testing::Test {
 
   std::optional<std::string> Fetch(const std::vector<ReplicaOffer>& offers) {
     PeerReplicas peers(config_, {}, {kShard}, stop_, Endless());
-    auto got = peers.FetchFrom(offers, kShard, folder_ / "store");
+    auto got = peers.Fetch(offers, kShard, folder_ / "store");
     EXPECT_TRUE(got.ok()) << got.status();
     return *got;
   }
