@@ -43,7 +43,14 @@ class Groups(test_topology_file.OnABroker):
         return job
 
     def kill(self, job, name):
-        job.kill_pid(job.running()[name][1])
+        """When it runs, as after an earlier kill; nobody, when the job has ended meanwhile."""
+        end = time.monotonic() + topology.PATIENCE
+        while not (running := job.running().get(name)) or not running[1]:
+            if job.processes["master"].poll() is not None:
+                return
+            self.assertLess(time.monotonic(), end, f"{name} does not run")
+            time.sleep(0.02)
+        job.kill_pid(running[1])
 
     @staticmethod
     def step_of(job, trainer):
