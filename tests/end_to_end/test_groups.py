@@ -42,16 +42,6 @@ class Groups(test_topology_file.OnABroker):
                                                        f"{TRAINERS} {{rank}} {steps}"]  # fmt: skip
         return job
 
-    def kill(self, job, name):
-        """When it runs, as after an earlier kill; nobody, when the job has ended meanwhile."""
-        end = time.monotonic() + topology.PATIENCE
-        while not (running := job.running().get(name)) or not running[1]:
-            if job.processes["master"].poll() is not None:
-                return
-            self.assertLess(time.monotonic(), end, f"{name} does not run")
-            time.sleep(0.02)
-        job.kill_pid(running[1])
-
     @staticmethod
     def step_of(job, trainer):
         log = job.run_dir / "logs" / f"worker-{trainer}.log"
@@ -103,7 +93,7 @@ class Groups(test_topology_file.OnABroker):
         for name in "worker-0", "server-2", "server-0", "worker-1", "server-3", "server-1":
             step += 100
             self.wait_for_step(job, 0 if name == "worker-0" else 1, step)
-            self.kill(job, name)
+            job.kill_process(name)
         self.assert_has_every_update_once(job)
 
     def test_of_a_sequential_job_count_each_update_once_whoever_is_killed(self):
@@ -135,8 +125,8 @@ class Groups(test_topology_file.OnABroker):
         job.commands["master"] += ["--test", job.data, "--evaluation-log", log, "--snapshot-dir", job.snapshots]
         job.start()
         for i, name in enumerate(["server-1", "server-0", "worker-2", "server-1"]):
-            job.wait_for_rows((i + 1) * 1000)
-            self.kill(job, name)
+            job.wait_for_rows((i + 1) * 800)
+            job.kill_process(name)
         self.assertEqual(job.wait("master"), 0, job.log("master"))
         self.assertEqual(job.summary()["rows_trained"], ROWS)
         # The model is the primary's.

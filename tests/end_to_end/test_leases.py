@@ -190,7 +190,7 @@ class Leases(OnABroker):
     def test_reach_a_process_that_is_started_again(self):
         job = self.job(self.SLOW, rows=6000).start()
         job.wait_for_counted(lambda counted: len(counted) == 4 and min(counted) > 0)
-        job.kill_pid(job.running()["worker-0"][1])
+        job.kill_process("worker-0")
         job.wait_for_log("master", "worker-0 has ended")
         job.wait_for_hosts({"worker-0": [0, 2], "worker-1": [1, 3]})
         self.wait_for_new_leases(job)

@@ -48,6 +48,15 @@ class MasterJob(topology.Job):
         except ProcessLookupError:
             pass
 
+    def kill_process(self, name):
+        """SIGKILL, once it runs: one that was killed before may not have been started again yet."""
+        end = time.monotonic() + topology.PATIENCE
+        while not (running := self.running().get(name)) or not running[1]:
+            if time.monotonic() > end:
+                raise AssertionError(f"{name} does not run\n{self.log('master')}")
+            time.sleep(0.02)
+        self.kill_pid(running[1])
+
     def ask(self, command, *flags, code=0):
         # (On a busy machine a broker may not answer for the five seconds that a person waits.)
         done = subprocess.run([MASTER, command, "--brokers", self.broker.address, "--job", self.name,
@@ -397,7 +406,7 @@ class Hosts(OnABroker):
 
     def kill_and_wait_for_the_other(self, job, before_it_is_told=lambda: None):
         before = [self.joined(job, "worker-1", worker) for worker in self.SHARES["worker-0"]]
-        job.kill_pid(job.running()["worker-0"][1])
+        job.kill_process("worker-0")
         before_it_is_told()
         end = time.monotonic() + topology.PATIENCE
         for worker, times in zip(self.SHARES["worker-0"], before, strict=True):
@@ -451,7 +460,7 @@ class Hosts(OnABroker):
         job = self.begun()
         job.wait_for_hosts(self.SHARES)
         self.start_twin_of_worker_0(job)
-        job.kill_pid(job.running()["worker-0"][1])
+        job.kill_process("worker-0")
         job.wait_for_log("twin", "another process has taken the place of worker-0")
         self.end(job)
         self.assertEqual(job.wait("twin"), 0, job.log("twin"))

@@ -165,7 +165,7 @@ class Resharding(ReshardsOnABroker):
         self.reshard(job, 3)
         self.reshard(job, 4)  # before the topics of layout 0 are deleted
         # Who is killed comes back to the new shards.
-        job.kill_pid(job.running()["server-1"][1])
+        job.kill_process("server-1")
         job.wait_for_log_of("server-0", "the topics of earlier layouts are deleted")  # it hosts shard 0
         self.assertFalse((job.run_dir / "server-0" / f"{job.name}-shard-0").exists())
         self.let_it_end(job)

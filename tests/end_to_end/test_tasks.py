@@ -138,7 +138,7 @@ class Tasks(test_master.OnABroker):
             holders = [file.name for file in folder.iterdir()
                        if file.read_text().splitlines()[-1].split()[:2] == [kind, "has"]]  # fmt: skip
             self.assertTrue(holders, "too late")
-            job.kill_pid(job.running()[f"worker-{holders[0]}"][1])
+            job.kill_process(f"worker-{holders[0]}")
         self.assertEqual(job.wait("master", timeout=PATIENCE), 0, job.log("master"))
         done = collections.Counter(line[0] for line in self.lines(folder) if line[1] == "done")
         self.assertGreaterEqual(done["EVALUATION"], 6)
@@ -154,7 +154,7 @@ class Tasks(test_master.OnABroker):
         while "has " not in log.read_text():
             self.assertLess(time.monotonic(), end, job.log("master"))
             time.sleep(0.02)
-        job.kill_pid(job.running()["worker-1"][1])
+        job.kill_process("worker-1")
 
     def test_of_a_trainer_that_is_killed_go_to_others(self):
         job, folder = self.trainers(records=240, epochs=1, seconds=1)

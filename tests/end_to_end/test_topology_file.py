@@ -55,7 +55,7 @@ class TopologyFiles(OnABroker):
         self.assertEqual(sorted(len(hosts[f"worker-{i}"][1]) for i in range(2)), [1, 2])
         # A server that is killed has the same address again, and one that runs is in nobody's way.
         job.kill("master")
-        job.kill_pid(job.running()["server-1"][1])
+        job.kill_process("server-1")
         job.start("master")
         job.wait_for_log_of("server-1", f"are served at 127.0.0.1:{ports[1]}", 2)
         self.assert_ended_well(by_flags)
