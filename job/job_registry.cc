@@ -245,21 +245,19 @@ class KafkaJobRegistry final : public JobRegistry {
     return absl::UnavailableError(topic_ + ": publishing failed: " + failures.front().reason);
   }
 
-  // An end of the topic, if one was met.
-  StatusOr<std::optional<Offset>> PollOnce() {
-    std::optional<Offset> met;
+  // Tells `end` how far it has read.
+  Status PollOnce(KnownEnd& end) {
     ConsumerHandler handler;
     handler.on_record = [&](const ConsumedRecord& record) {
       Take(record);
       return absl::OkStatus();
     };
-    handler.on_end = [&](int32_t, Offset end) { met = end; };
+    TellEnd(end, handler);
     handler.on_out_of_range = [&](int32_t) {
       return absl::DataLossError(
           topic_ + ": its records were deleted while they were read; start the program again");
     };
-    MILLRACE_RETURN_IF_ERROR(consumer_->Poll(1000, handler).status());
-    return met;
+    return consumer_->Poll(1000, handler).status();
   }
 
   // A record that cannot be used is ignored, with one log line.
@@ -388,8 +386,7 @@ class KafkaJobRegistry final : public JobRegistry {
     KnownEnd end(std::max(told, least));
     while (true) {
       if (stop_) return absl::CancelledError("stopped");
-      MILLRACE_ASSIGN_OR_RETURN(const std::optional<Offset> met, PollOnce());
-      if (met) end.Meet(*met, std::chrono::steady_clock::now());
+      MILLRACE_RETURN_IF_ERROR(PollOnce(end));
       if (end.is_reached()) return understood_;
       if (!CheckOverdueEnd(end, *consumer_, topic_, 0).ok()) return understood_;
       wakeup_.WaitFor(kPoll);
@@ -399,13 +396,14 @@ class KafkaJobRegistry final : public JobRegistry {
   Status Wait(const std::string& what, const std::function<bool()>& ready) {
     MILLRACE_RETURN_IF_ERROR(understood_);
     if (ready()) return absl::OkStatus();
-    MILLRACE_RETURN_IF_ERROR(Start().status());
+    MILLRACE_ASSIGN_OR_RETURN(const Offset told, Start());
     const absl::Cleanup stop = [this] { Stop(); };
+    KnownEnd end(told);
     const auto begin = std::chrono::steady_clock::now();
     auto next_report = begin + kReportEvery;
     while (!ready()) {
       if (stop_) return absl::CancelledError("stopped");
-      MILLRACE_RETURN_IF_ERROR(PollOnce().status());
+      MILLRACE_RETURN_IF_ERROR(PollOnce(end));
       MILLRACE_RETURN_IF_ERROR(understood_);
       if (ready()) break;
       wakeup_.WaitFor(kPoll);
