@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -20,9 +21,13 @@ double SecondsBetween(RecoveryReport::Time from, RecoveryReport::Time to) {
 }  // namespace
 
 RecoveryReport::RecoveryReport(const JobConfig& config, Wakeup* wakeup)
-    : started_(std::chrono::steady_clock::now()) {
+    : started_(std::chrono::steady_clock::now()), to_read_({config, wakeup, NowMs()}) {}
+
+// Not before: those who wait for the shard need no report.
+void RecoveryReport::ReadHeartbeats() {
+  const Reading of = *std::exchange(to_read_, std::nullopt);
   StatusOr<std::unique_ptr<LastHeartbeats>> heartbeats =
-      LastHeartbeats::Create(config, NowMs(), wakeup);
+      LastHeartbeats::Create(of.config, of.started_ms, of.wakeup);
   if (heartbeats.ok()) heartbeats_ = *std::move(heartbeats);
 }
 
@@ -40,6 +45,9 @@ void RecoveryReport::Answered(ShardId shard, uint64_t gradients, Time now) {
 }
 
 void RecoveryReport::Tick(Time now) {
+  const bool has_answered = std::ranges::any_of(
+      shards_, [](const auto& shard) { return shard.second.answered.has_value(); });
+  if (to_read_ && has_answered) ReadHeartbeats();
   if (heartbeats_) {
     const Status polled = heartbeats_->Poll().status();
     if (!polled.ok()) {

@@ -23,7 +23,7 @@ class RecoveryReport {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // `wakeup` outlives it.
+  // `config` and `wakeup` outlive it.
   RecoveryReport(const JobConfig& config, Wakeup* wakeup);
   // For a start at that time; how long shards had been down is not reported.
   explicit RecoveryReport(Time started) : started_(started) {}
@@ -49,6 +49,14 @@ class RecoveryReport {
   };
 
   const Time started_;
+  struct Reading {  // of the heartbeats
+    const JobConfig& config;
+    Wakeup* wakeup;
+    int64_t started_ms;
+  };
+  void ReadHeartbeats();
+
+  std::optional<Reading> to_read_;  // once a shard has answered; empty: not at all, or already
   std::unique_ptr<LastHeartbeats> heartbeats_;
   std::map<ShardId, Shard> shards_;
 };
