@@ -175,7 +175,8 @@ class Judge {
   // Empty: for nobody.
   std::string WhomItWaitsFor() const {
     if (job_.last_timestamp_ms() == 0) return "for the job's first figures";
-    if (!job_.server()) return "for ServerApp, which has not been heard from";
+    // Only a server, or the group in its place, says whether the job has servers.
+    if (!job_.server()) return "for ServerApp (or an all-reduce job's WorkerApps): not heard from";
     const std::vector<Awaited> servers = ServersAway();
     if (!servers.empty()) {
       return HasServers() ? absl::StrCat("for ServerApp, ", Grouped("shard", servers))

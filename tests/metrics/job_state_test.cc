@@ -179,7 +179,8 @@ TEST(JobState, WithoutFiguresEverybodyIsWaitedForInTurn) {
   JobProgress job;
   EXPECT_EQ(ComputeJobState(job, 1'000).reason, "for the job's first figures");
   job.Fold(ProducerAt(1'000, 6, 10, 24));
-  EXPECT_EQ(ComputeJobState(job, 1'100).reason, "for ServerApp, which has not been heard from");
+  EXPECT_EQ(ComputeJobState(job, 1'100).reason,
+            "for ServerApp (or an all-reduce job's WorkerApps): not heard from");
   MetricPoint server = ServerAt(1'100, 0);
   server.mutable_server()->clear_workers();
   server.mutable_server()->set_shards(2);
