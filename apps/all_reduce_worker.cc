@@ -105,20 +105,20 @@ Status Train(const JobConfig&, const JobFeatures&, const JobTraining&, const Met
 }  // namespace
 
 Status RunAllReduceWorker(JobConfig config, const JobFeatures& features, JobRegistry& registry,
-                          const std::atomic<bool>& stop) {
+                          JobTopics& topics, const std::atomic<bool>& stop) {
   MILLRACE_RETURN_IF_ERROR(CheckServerPaths(ConfigOfTheEnd(config)));
   MILLRACE_RETURN_IF_ERROR(SetSettings(features, registry, config));
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training,
                             PublishSettings(config, features, "", registry));
-  MILLRACE_RETURN_IF_ERROR(PrepareLayoutTopics(
-      config, TopicSizesOf(training.training(), features.workers(), training.shards()), stop));
+  MILLRACE_RETURN_IF_ERROR(topics.PrepareLayout(
+      config, TopicSizesOf(training.training(), features.workers(), training.shards())));
   MILLRACE_ASSIGN_OR_RETURN(const std::set<ShardId> ended, registry.ReadEnded());
   MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry.Generation());
   const JobConfig at_end = ConfigOfTheEnd(config);
   const MetricPoint::Setup setup =
       ServerSetup(config, features, training, registry.training_published_ms());
   const EndOfJob end = [&] {
-    return RunServer(at_end, features, training, registry, setup, {}, stop);
+    return RunServer(at_end, features, training, registry, topics, setup, {}, stop);
   };
   if (!EveryShardEnded(ended, training.shards())) {
     MILLRACE_RETURN_IF_ERROR(

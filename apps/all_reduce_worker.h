@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "job/job_registry.h"
+#include "job/job_topics.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
 
@@ -15,6 +16,6 @@ namespace millrace {
 // REQUIRES: config.worker().master_address. Unimplemented: this program was built without Gloo.
 // Other errors: those of the settings, and of RunMember.
 Status RunAllReduceWorker(JobConfig config, const JobFeatures& features, JobRegistry& registry,
-                          const std::atomic<bool>& stop);
+                          JobTopics& topics, const std::atomic<bool>& stop);
 
 }  // namespace millrace

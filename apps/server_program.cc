@@ -25,10 +25,8 @@
 #include "exports/model_writer.h"
 #include "job/job_registry.h"
 #include "job/job_topics.h"
-#include "job/kafka_options.h"
 #include "job/stop_signal.h"
-#include "kafka/admin.h"
-#include "kafka/broker_retry.h"
+#include "job/topic_exists.h"
 #include "millrace/server.h"
 #include "server/all_weights.h"
 #include "server/server_loop.h"
@@ -137,12 +135,9 @@ Status Export(const JobConfig& config, const std::string& folder, const std::ato
 // Leases come from a master, which has made its topics before it starts anything.
 Status CheckThatAMasterLeases(const JobConfig& config, const std::atomic<bool>& stop) {
   if (config.training().sharding() != Training::DYNAMIC) return absl::OkStatus();
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
-                            KafkaAdmin::Create(ToKafkaOptions(config), "server-master-look"));
-  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
   const std::string control = MasterTopicName(config.name(), MasterTopic::kControl);
-  Status found = broker_retry.Run([&] { return admin->PartitionCount(control).status(); });
-  if (!absl::IsNotFound(found)) return found;
+  MILLRACE_ASSIGN_OR_RETURN(const bool had_a_master, TopicExists(config, control, stop));
+  if (had_a_master) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "--sharding dynamic: no MasterApp has run the job " + config.name() +
       ", and only MasterApp leases rows to workers. Start the job by MasterApp --sharding dynamic, "
@@ -196,7 +191,8 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   RequestSnapshotsOnSignal();
   MILLRACE_RETURN_IF_ERROR(CheckServerPaths(config));
   MILLRACE_RETURN_IF_ERROR(CheckThatAMasterLeases(config, stop));
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, stop));
+  JobTopics topics(stop);
+  MILLRACE_RETURN_IF_ERROR(topics.Prepare(config));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobTraining> begun,
@@ -205,10 +201,9 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   SetDefaults(*config.mutable_training());
   if (!begun) {  // Else its shards may have changed: RunServer makes sure of their topics.
     const auto groups = static_cast<uint32_t>(config.topology().server_group_size());
-    MILLRACE_RETURN_IF_ERROR(PrepareLayoutTopics(
+    MILLRACE_RETURN_IF_ERROR(topics.PrepareLayout(
         config,
-        TopicSizesOf(config.training(), config.workers(), config.shards(), std::max(groups, 1U)),
-        stop));
+        TopicSizesOf(config.training(), config.workers(), config.shards(), std::max(groups, 1U))));
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<SnapshotManifest> snapshot,
                             SnapshotOf(config, begun));
@@ -222,7 +217,7 @@ Status Run(const JobFlags& flags, const std::optional<std::string>& export_to,
   }
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training,
                             PublishSettings(config, features, start, *registry));
-  return RunServer(config, features, training, *registry,
+  return RunServer(config, features, training, *registry, topics,
                    ServerSetup(config, features, training, registry->training_published_ms()), self,
                    stop);
 }

@@ -63,13 +63,14 @@ Status Run(const JobFlags& flags, const std::string& process) {
   }
   const std::atomic<bool>& stop = StopOnSignals();
   MILLRACE_RETURN_IF_ERROR(CheckDataDir(config.worker().data_dir()));
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, stop));
+  JobTopics topics(stop);
+  MILLRACE_RETURN_IF_ERROR(topics.Prepare(config));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
   MILLRACE_RETURN_IF_ERROR(CheckLearnsRows(features));
   if (TrainsByAllReduce(config.training())) {
-    return RunAllReduceWorker(config, features, *registry, stop);
+    return RunAllReduceWorker(config, features, *registry, topics, stop);
   }
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training, registry->WaitForTraining());
   MILLRACE_RETURN_IF_ERROR(CheckJob(features, training));
@@ -85,7 +86,7 @@ Status Run(const JobFlags& flags, const std::string& process) {
         "let its user write to the topic metrics (docs/security.md)",
         TextOf(told));
   });
-  return RunWorker(config, features, training, *registry, self, stop);
+  return RunWorker(config, features, training, *registry, topics, self, stop);
 }
 
 }  // namespace

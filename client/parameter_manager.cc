@@ -86,7 +86,7 @@ class ParameterManager::Impl {
 
   absl::Status Connect() {
     // (A deadline is the broker's: nobody else is waited for.)
-    absl::Status prepared = PrepareTopics(config_, stop_);
+    absl::Status prepared = JobTopics(stop_).Prepare(config_);
     if (!absl::IsDeadlineExceeded(prepared)) return prepared;
     return absl::UnavailableError("no Kafka broker answers at " + settings_.brokers +
                                   " (Settings::brokers)");

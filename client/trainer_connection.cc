@@ -126,8 +126,9 @@ StatusOr<std::unique_ptr<TrainerConnection::Layout>> TrainerConnection::OpenLayo
   auto layout = std::make_unique<Layout>();
   layout->config = config_;
   layout->training = training_;
+  JobTopics topics(stop_);
   MILLRACE_RETURN_IF_ERROR(
-      EnterLayout(*registry_, features_, layout->config, layout->training, stop_).status());
+      EnterLayout(*registry_, topics, features_, layout->config, layout->training).status());
   const KafkaOptions kafka = ToKafkaOptions(config_);
   const std::string topic = TopicName(layout->config, Topic::kWeights);
   MILLRACE_ASSIGN_OR_RETURN(

@@ -6,9 +6,7 @@
 #include <vector>
 
 #include "job/job_registry.h"
-#include "job/kafka_options.h"
-#include "kafka/admin.h"
-#include "kafka/broker_retry.h"
+#include "job/topic_exists.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -32,14 +30,10 @@ StatusOr<BegunJob> ReadAll(JobRegistry& registry) {
 
 StatusOr<BegunJob> ReadBegunJob(const JobConfig& config, const std::atomic<bool>& stop) {
   // Who reads a topic that is not there waits for it, and here nobody may have created it.
-  MILLRACE_ASSIGN_OR_RETURN(const auto admin,
-                            KafkaAdmin::Create(ToKafkaOptions(config), "begun-job"));
-  const Status found =
-      BrokerRetry(stop, config.broker_timeout_s())
-          .Run([&] { return admin->PartitionCount(TopicName(config.name(), Topic::kJob)); })
-          .status();
-  if (CannotBeRead(found)) return BegunJob();
-  MILLRACE_RETURN_IF_ERROR(found);
+  const StatusOr<bool> is_there = TopicExists(config, TopicName(config.name(), Topic::kJob), stop);
+  if (absl::IsPermissionDenied(is_there.status())) return BegunJob();
+  MILLRACE_RETURN_IF_ERROR(is_there.status());
+  if (!*is_there) return BegunJob();
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   StatusOr<BegunJob> job = ReadAll(*registry);

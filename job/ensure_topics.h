@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -14,6 +13,6 @@ namespace millrace {
 // Waits for a broker, then creates these topics with the job's number of replicas, or checks those
 // that exist. Errors: Cancelled when `stop` is set; KafkaAdmin::EnsureTopics's.
 Status EnsureJobTopics(const JobConfig& config, const std::vector<TopicSettings>& topics,
-                       const std::string& client_id, const std::atomic<bool>& stop);
+                       KafkaAdmin& admin, const std::atomic<bool>& stop);
 
 }  // namespace millrace

@@ -1,16 +1,14 @@
 #include "job/job_topics.h"
 
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "job/ensure_topics.h"
 #include "job/job_registry.h"
+#include "job/kafka_options.h"
 #include "job/same_settings.h"
-#include "kafka/admin.h"
 
 namespace millrace {
 namespace {
@@ -23,30 +21,33 @@ Status CheckWorkers(const JobConfig& config, const std::atomic<bool>& stop) {
   return features ? CheckSameWorkers(*features, config) : absl::OkStatus();
 }
 
-Status Prepare(const JobConfig& config, std::vector<TopicPlan> plans,
-               const std::atomic<bool>& stop) {
+}  // namespace
+
+Status JobTopics::Prepare(const JobConfig& config) {
+  return Ensure(config, PlanTopics(config.name(), config.workers(), std::nullopt));
+}
+
+Status JobTopics::PrepareLayout(const JobConfig& config, const TopicSizes& sizes) {
+  std::vector<TopicPlan> plans =
+      PlanTopics(config.name(), config.workers(), sizes, config.layout());
+  std::erase_if(plans, [](const TopicPlan& plan) { return !IsOfLayout(plan.topic); });
+  Status prepared = Ensure(config, std::move(plans));
+  admin_.reset();
+  return prepared;
+}
+
+Status JobTopics::Ensure(const JobConfig& config, std::vector<TopicPlan> plans) {
   std::vector<TopicSettings> topics;
   for (TopicPlan& plan : plans) {
     topics.push_back({plan.name, static_cast<int32_t>(plan.partitions), std::move(plan.config)});
   }
-  Status prepared = EnsureJobTopics(config, topics, "topics", stop);
+  if (!admin_) {
+    MILLRACE_ASSIGN_OR_RETURN(admin_, KafkaAdmin::Create(ToKafkaOptions(config), "topics"));
+  }
+  Status prepared = EnsureJobTopics(config, topics, *admin_, stop_);
   if (!absl::IsFailedPrecondition(prepared)) return prepared;
-  Status other_job = CheckWorkers(config, stop);
+  Status other_job = CheckWorkers(config, stop_);
   return absl::IsFailedPrecondition(other_job) ? other_job : prepared;
-}
-
-}  // namespace
-
-Status PrepareTopics(const JobConfig& config, const std::atomic<bool>& stop) {
-  return Prepare(config, PlanTopics(config.name(), config.workers(), std::nullopt), stop);
-}
-
-Status PrepareLayoutTopics(const JobConfig& config, const TopicSizes& sizes,
-                           const std::atomic<bool>& stop) {
-  std::vector<TopicPlan> plans =
-      PlanTopics(config.name(), config.workers(), sizes, config.layout());
-  std::erase_if(plans, [](const TopicPlan& plan) { return !IsOfLayout(plan.topic); });
-  return Prepare(config, std::move(plans), stop);
 }
 
 }  // namespace millrace

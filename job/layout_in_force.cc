@@ -3,22 +3,19 @@
 #include <cstddef>
 #include <vector>
 
-#include "job/job_topics.h"
 #include "topics/most_workers.h"
 #include "topics/server_groups.h"
 
 namespace millrace {
 
-StatusOr<std::vector<uint32_t>> EnterLayout(JobRegistry& registry, const JobFeatures& features,
-                                            JobConfig& config, JobTraining& training,
-                                            const std::atomic<bool>& stop) {
+StatusOr<std::vector<uint32_t>> EnterLayout(JobRegistry& registry, JobTopics& topics,
+                                            const JobFeatures& features, JobConfig& config,
+                                            JobTraining& training) {
   MILLRACE_ASSIGN_OR_RETURN(std::vector<uint32_t> layouts,
                             FollowLayout(registry, config, training));
   MILLRACE_RETURN_IF_ERROR(
-      PrepareLayoutTopics(config,
-                          TopicSizesOf(training.training(), features.workers(), training.shards(),
-                                       GroupCount(training)),
-                          stop));
+      topics.PrepareLayout(config, TopicSizesOf(training.training(), features.workers(),
+                                                training.shards(), GroupCount(training))));
   return layouts;
 }
 

@@ -23,7 +23,9 @@ Status PrepareMasterTopics(const JobConfig& config, const std::atomic<bool>& sto
   for (const MasterTopic topic : kMasterTopics) {
     topics.push_back({MasterTopicName(config.name(), topic), 1, MasterTopicConfig(topic)});
   }
-  return EnsureJobTopics(config, topics, "master-topics", stop);
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
+                            KafkaAdmin::Create(ToKafkaOptions(config), "master-topics"));
+  return EnsureJobTopics(config, topics, *admin, stop);
 }
 
 MasterLog::MasterLog(const JobConfig& config, const std::atomic<bool>& stop, Wakeup* wakeup)

@@ -18,7 +18,7 @@
 #include "base/printable.h"
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
-#include "kafka/admin.h"
+#include "job/topic_exists.h"
 #include "kafka/broker_retry.h"
 #include "kafka/producer.h"
 #include "kafka/timeouts.h"
@@ -288,14 +288,11 @@ StatusOr<bool> CheckReshard(const JobConfig& config, const JobProcesses& job, ui
 
 // The topics of the next layout are the job's own: of an earlier job of this name, whose topics
 // were not all deleted, the shards would go on with the state.
-Status CheckLayoutIsNew(const JobConfig& config, uint32_t number, const BrokerRetry& broker_retry) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
-                            KafkaAdmin::Create(ToKafkaOptions(config), "master-reshard"));
+Status CheckLayoutIsNew(const JobConfig& config, uint32_t number, const std::atomic<bool>& stop) {
   for (const Topic topic : {Topic::kGradients, Topic::kParameters, Topic::kWeights}) {
     const std::string name = TopicName(LayoutName(config.name(), number), topic);
-    const Status found = broker_retry.Run([&] { return admin->PartitionCount(name).status(); });
-    if (absl::IsNotFound(found)) continue;
-    MILLRACE_RETURN_IF_ERROR(found);
+    MILLRACE_ASSIGN_OR_RETURN(const bool is_there, TopicExists(config, name, stop));
+    if (!is_there) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "the topic ", name,
         " is there already, of an earlier job of this name, and the new shards ",
@@ -371,8 +368,8 @@ StatusOr<JobProcesses> ReshardJob(const JobConfig& config, uint32_t shards,
     ControlRecord record;
     record.mutable_reshard()->set_number(number);
     record.mutable_reshard()->set_shards(shards);
+    MILLRACE_RETURN_IF_ERROR(CheckLayoutIsNew(config, number, stop));
     const BrokerRetry broker_retry(stop, config.broker_timeout_s());
-    MILLRACE_RETURN_IF_ERROR(CheckLayoutIsNew(config, number, broker_retry));
     MILLRACE_RETURN_IF_ERROR(Send(config, std::move(record), broker_retry));
   }
   const uint64_t sent_at_tick = job.state.ticks();

@@ -245,7 +245,7 @@ std::string KafkaRun::InputText() const {
 
 Status KafkaRun::Run() {
   display_.Say(InputText());
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, stop_));
+  MILLRACE_RETURN_IF_ERROR(JobTopics(stop_).Prepare(config_));
   MILLRACE_RETURN_IF_ERROR(AgreeOnFeatures());
   if (features_only_) {
     display_.Say(absl::StrCat("published the job's features, and turns of ", rows_per_turn_,

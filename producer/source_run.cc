@@ -287,7 +287,7 @@ Status KafkaSource::MakeDecoders(const FeatureSpec& spec) {
 }
 
 Status KafkaSource::Run() {
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config_, stop_));
+  MILLRACE_RETURN_IF_ERROR(JobTopics(stop_).Prepare(config_));
   MILLRACE_RETURN_IF_ERROR(CheckThatNoSourceRuns(config_, stop_));
   MILLRACE_ASSIGN_OR_RETURN(partitions_, CountPartitions(topic_, "--topic"));
   display_.Say(absl::StrCat("reading the topic ", options_.topic, " of ", partitions_,

@@ -6,12 +6,12 @@
 namespace millrace {
 
 Status RunWorker(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
-                 JobRegistry& registry, const std::optional<Incarnation>& self,
+                 JobRegistry& registry, JobTopics& topics, const std::optional<Incarnation>& self,
                  const std::atomic<bool>& stop) {
   while (true) {
     JobConfig of_layout = config;
     JobTraining in_force = training;
-    MILLRACE_RETURN_IF_ERROR(EnterLayout(registry, features, of_layout, in_force, stop).status());
+    MILLRACE_RETURN_IF_ERROR(EnterLayout(registry, topics, features, of_layout, in_force).status());
     MILLRACE_ASSIGN_OR_RETURN(const bool goes_over, RunWorkerOfLayout(of_layout, features, in_force,
                                                                       registry, self, stop));
     if (!goes_over) return absl::OkStatus();

@@ -21,7 +21,7 @@
 #include "job/job_registry.h"
 #include "job/kafka_options.h"
 #include "job/record_sender.h"
-#include "kafka/admin.h"
+#include "job/topic_exists.h"
 #include "kafka/broker_retry.h"
 #include "kafka/consumer.h"
 #include "kafka/timeouts.h"
@@ -54,14 +54,10 @@ OutgoingRecord ToRecord(const Gradient& message, ShardId shard) {
 }
 
 // NotFound when there is no such job: who waits for a name that is written wrong waits for ever.
-Status CheckThatItIsThere(const JobConfig& config, const BrokerRetry& broker_retry,
-                          const std::atomic<bool>& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
-                            KafkaAdmin::Create(ToKafkaOptions(config), "snapshot-request"));
-  MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
+Status CheckThatItIsThere(const JobConfig& config, const std::atomic<bool>& stop) {
   const std::string topic = TopicName(config.name(), Topic::kJob);
-  Status found = broker_retry.Run([&] { return admin->PartitionCount(topic); }).status();
-  if (!absl::IsNotFound(found)) return found;
+  MILLRACE_ASSIGN_OR_RETURN(const bool is_there, TopicExists(config, topic, stop));
+  if (is_there) return absl::OkStatus();
   return absl::NotFoundError("no job " + config.name() + " at " + config.brokers() + " (topic " +
                              topic + " does not exist); check --job and --brokers");
 }
@@ -266,7 +262,7 @@ void RemoveOldSnapshots(const JobConfig& config, size_t kept) {
 
 StatusOr<std::string> AskForSnapshot(const JobConfig& config, const std::atomic<bool>& stop) {
   const BrokerRetry broker_retry(stop, config.broker_timeout_s());
-  MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, broker_retry, stop));
+  MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_RETURN_IF_ERROR(CheckThatItRuns(config, *registry));
@@ -338,8 +334,7 @@ StatusOr<std::string> AskForSnapshot(const JobConfig& config, const std::atomic<
 
 StatusOr<std::string> NewestStateAsSnapshot(const JobConfig& config,
                                             const std::atomic<bool>& stop) {
-  const BrokerRetry broker_retry(stop, config.broker_timeout_s());
-  MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, broker_retry, stop));
+  MILLRACE_RETURN_IF_ERROR(CheckThatItIsThere(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const bool has_ended, HasEnded(config, *registry));

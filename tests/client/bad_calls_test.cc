@@ -33,7 +33,7 @@ class BadCallsTest : public ClientTest {
   // What a program of another version has published before.
   void Publish(const std::string& key, const JobFeatures& features) {
     const std::atomic<bool> stop = false;
-    ASSERT_TRUE(PrepareTopics(config_, stop).ok());
+    ASSERT_TRUE(JobTopics(stop).Prepare(config_).ok());
     const auto producer =
         KafkaProducer::Create(ToKafkaOptions(config_), {.client_id = "other"}, nullptr);
     ASSERT_TRUE(producer.ok()) << producer.status();

@@ -18,16 +18,17 @@ namespace {
 
 // What ServerApp does.
 Status Serve(JobConfig config, const std::atomic<bool>& stop) {
-  MILLRACE_RETURN_IF_ERROR(PrepareTopics(config, stop));
-  MILLRACE_RETURN_IF_ERROR(PrepareLayoutTopics(
-      config, TopicSizesOf(config.training(), config.workers(), config.shards()), stop));
+  JobTopics topics(stop);
+  MILLRACE_RETURN_IF_ERROR(topics.Prepare(config));
+  MILLRACE_RETURN_IF_ERROR(topics.PrepareLayout(
+      config, TopicSizesOf(config.training(), config.workers(), config.shards())));
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<JobRegistry> registry,
                             JobRegistry::Create(config, stop));
   SetDefaults(*config.mutable_training());
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, registry->WaitForFeatures());
   MILLRACE_ASSIGN_OR_RETURN(const JobTraining training,
                             PublishSettings(config, features, "", *registry));
-  return RunServer(config, features, training, *registry, {}, {}, stop);
+  return RunServer(config, features, training, *registry, topics, {}, {}, stop);
 }
 
 }  // namespace
