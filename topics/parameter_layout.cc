@@ -53,15 +53,17 @@ Status CheckTable(const NamedParameter& table) {
                " is: give sgd, momentum, adagrad, adam, ftrl, assign or add");
 }
 
+std::string NameOf(const NamedParameter& parameter) {
+  return (parameter.has_table() ? "the table " : "the parameter ") + Printable(parameter.name());
+}
+
 Status CheckParameter(const NamedParameter& parameter) {
   const auto wrong = [&parameter](const std::string& what) {
-    return absl::InvalidArgumentError((parameter.has_table() ? "the table " : "the parameter ") +
-                                      parameter.name() + ": " + what);
+    return absl::InvalidArgumentError(NameOf(parameter) + ": " + what);
   };
   if (parameter.name().empty()) return absl::InvalidArgumentError("a parameter without a name");
   if (!IsValidUtf8(parameter.name()) || HasControls(parameter.name())) {
-    return absl::InvalidArgumentError("the parameter " + Printable(parameter.name()) +
-                                      ": give it a name in UTF-8 without control characters");
+    return wrong("give it a name in UTF-8 without control characters");
   }
   if (parameter.has_table()) MILLRACE_RETURN_IF_ERROR(CheckTable(parameter));
   if (SizeOf(parameter) == 0) {
@@ -98,8 +100,7 @@ StatusOr<std::vector<KeyRange>> LayOutParameters(const JobFeatures& features) {
   for (const NamedParameter& parameter : features.parameters()) {
     MILLRACE_RETURN_IF_ERROR(CheckParameter(parameter));
     if (!names.insert(parameter.name()).second) {
-      return absl::InvalidArgumentError((parameter.has_table() ? "the table " : "the parameter ") +
-                                        parameter.name() +
+      return absl::InvalidArgumentError(NameOf(parameter) +
                                         " is there twice: give each another name");
     }
     const uint64_t size = parameter.has_table() ? 0 : SizeOf(parameter);

@@ -43,6 +43,9 @@ TEST(ParameterLayoutTest, ATableHasNoKeys) {
               ElementsAre(KeyRange{0, 12}, KeyRange{12, 12}, KeyRange{12, 16}));
   features.mutable_parameters(1)->add_shape(2);
   EXPECT_THAT(LayOutParameters(features).status().message(), HasSubstr("the table table: give"));
+  features.mutable_parameters(1)->set_name("ids\xff");
+  EXPECT_THAT(LayOutParameters(features).status().message(),
+              HasSubstr("the table ids\\xff: give it a name"));
 }
 
 TEST(ParameterLayoutTest, SaysWhichIsWrongAndWhy) {
