@@ -58,7 +58,7 @@ class AllReduce(test_master.OnABroker):
         job, command = self.trainers("disturbed", pause_ms=100, node_timeout=20)
         self.wait_until_said(job, "worker-1", r"world \d+: member \d of 3")
         time.sleep(1)  # in the middle of its rounds
-        job.kill_pid(job.running()["worker-1"][1])
+        job.kill_process("worker-1")
         # The others repeat what has failed, and go on; its replacement joins them.
         self.wait_until_said(job, "worker-0", r"is repeated: (.|\n)*world \d+: member \d of 3, from round [1-9]")
         job.kill("master")
@@ -130,7 +130,7 @@ class Tasks(test_master.OnABroker):
             time.sleep(1)  # in the middle of its rounds
             worlds = len(self.rounds(job, "worker-0"))
             self.assertIn(victim, job.running(), "too late to be of any use")
-            job.kill_pid(job.running()[victim][1])
+            job.kill_process(victim)
             kills += 1
             if kills == 2:
                 job.kill("master")
@@ -189,7 +189,7 @@ class OwnWorkers(test_master.OnABroker):
         job = self.members("disturbed", 4800, "--rate", "100").start()
         self.wait_until_said(job, "worker-1", r"world \d+: member \d of 2, from update \d+")
         time.sleep(2)  # in the middle of its rounds
-        job.kill_pid(job.running()["worker-1"][1])
+        job.kill_process("worker-1")
         self.wait_until_said(job, "worker-0", r"is done again: (.|\n)*world \d+: member \d of \d, from update [1-9]")
         job.kill("master")
         time.sleep(1)
@@ -205,7 +205,7 @@ class OwnWorkers(test_master.OnABroker):
         self.wait_until_said(job, "worker-0", r"member \d of 3(.|\n)*world \d+: member \d of 2, from update [1-9]")
         time.sleep(1)
         for name in ("worker-0", "worker-1"):
-            job.kill_pid(job.running()[name][1])
+            job.kill_process(name)
         self.assert_ended_well(job)
         self.assertEqual(job.summary()["rows_trained"], 4800)
 
