@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <optional>
 
 #include "base/status.h"
@@ -17,9 +16,9 @@ namespace millrace {
 
 // As RunServer, until the job goes over to the next layout of shards, when it returns true; false:
 // anything else has ended it well. `config` and `training` are of the present layout
-// (FollowLayout). `generation`: of the job's topics.
+// (FollowLayout).
 StatusOr<bool> RunOneLayout(const JobConfig& config, const JobFeatures& features,
-                            const JobTraining& training, JobRegistry& registry, uint64_t generation,
+                            const JobTraining& training, JobRegistry& registry,
                             const MetricPoint::Setup& setup, const std::optional<Incarnation>& self,
                             const std::atomic<bool>& stop);
 

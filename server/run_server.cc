@@ -11,16 +11,14 @@ namespace millrace {
 Status RunServer(const JobConfig& config, const JobFeatures& features, const JobTraining& training,
                  JobRegistry& registry, JobTopics& topics, const MetricPoint::Setup& setup,
                  const std::optional<Incarnation>& self, const std::atomic<bool>& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry.Generation());
   while (true) {
     JobConfig of_layout = config;
     JobTraining in_force = training;
     MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> layouts,
                               EnterLayout(registry, topics, features, of_layout, in_force));
     RemoveStoresOfLayoutsBefore(of_layout, layouts);
-    MILLRACE_ASSIGN_OR_RETURN(
-        const bool goes_over,
-        RunOneLayout(of_layout, features, in_force, registry, generation, setup, self, stop));
+    MILLRACE_ASSIGN_OR_RETURN(const bool goes_over, RunOneLayout(of_layout, features, in_force,
+                                                                 registry, setup, self, stop));
     if (!goes_over) return absl::OkStatus();
   }
 }

@@ -563,9 +563,10 @@ class ServerLoop {
 }  // namespace
 
 StatusOr<bool> RunOneLayout(const JobConfig& config, const JobFeatures& features,
-                            const JobTraining& training, JobRegistry& registry, uint64_t generation,
+                            const JobTraining& training, JobRegistry& registry,
                             const MetricPoint::Setup& setup, const std::optional<Incarnation>& self,
                             const std::atomic<bool>& stop) {
+  MILLRACE_ASSIGN_OR_RETURN(const uint64_t generation, registry.Generation());
   if (!self) {
     ServerLoop loop(config, features, training, registry, generation, setup, nullptr, stop);
     MILLRACE_RETURN_IF_ERROR(loop.Run());

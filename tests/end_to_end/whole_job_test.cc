@@ -142,12 +142,9 @@ class WholeJobTest : public testing::Test {
     config.mutable_server()->set_data_dir(folder_ / "server");
     return std::thread([this, config, &status, &stop] {
       const auto registry = JobRegistry::Create(config, stop);
-      const StatusOr<uint64_t> generation =
-          registry.ok() ? (*registry)->Generation() : registry.status();
-      status = generation.ok() ? RunOneLayout(config, features_, training_, **registry, *generation,
-                                              {}, {}, stop)
-                                     .status()
-                               : generation.status();
+      status = registry.ok()
+                   ? RunOneLayout(config, features_, training_, **registry, {}, {}, stop).status()
+                   : registry.status();
     });
   }
   std::thread Worker(int number, Status& status, const std::atomic<bool>& stop) {
