@@ -42,13 +42,15 @@ FlagGroup FeatureGroup() {
       {
           {"--label", "features.label",
            "Column to predict: the class, or with --regression a number"},
-          {"--classes", "features.classes", "The classes", "found by a first scan of the file"},
+          {"--classes", "features.classes", "The classes",
+           "found by a first scan of the file, or of 100,000 records of the topic at most"},
           {"--numeric", "features.numeric", "Numeric columns, unscaled"},
           {"--categorical", "features.categorical",
            "Categorical columns and crosses of two or more (A*B, A*B*C), hashed"},
           {"--bins", "features.bins",
            "Columns of numbers to cut into bins: COLUMN, or COLUMN:N for up to N bins [16]. The "
-           "edges are quantiles of the first 10,000 rows, and each bin is a category; crosses "
+           "edges are quantiles of the first 10,000 rows of the file (TopicSource: CsvProducer "
+           "--features-only finds them), and each bin is a category; crosses "
            "and --ids have the bin. A --numeric column stays a number, too. all or all:N: every "
            "--numeric column"},
           {"--ids", "features.ids",
@@ -58,7 +60,8 @@ FlagGroup FeatureGroup() {
            "Numeric columns of true and false, yes and no, t and f, y and n, on and off, or 1 and "
            "0, in any case of letters: 1 and 0. (true and false are so in any --numeric column)"},
           {"--time-features", "features.times",
-           "Columns of times (as those of --time-column are written). Of a column T there are "
+           "Columns of times: ISO 8601, or seconds or milliseconds since 1970. Of a column T there "
+           "are "
            "T.hour, T.weekday (1: Monday), T.month and T.days (since 1970, with a fraction), which "
            "--numeric, --categorical, --bins and --ids may name; if none of them does, the days "
            "are a numeric column and the others categorical ones"},
@@ -96,7 +99,8 @@ FlagGroup TrainingGroup() {
       "Training",
       {
           {"--model", "training.model",
-           "softmax; network: a network on all columns beside a linear model, for classes or a "
+           "softmax: a linear model, for classes or a regression; network: a network on all "
+           "columns beside a linear model, for classes or a "
            "regression; fm: a factorization machine on the id columns; deepfm: the same and a "
            "network beside it, on the ids' factors and the numeric columns; external: the named "
            "parameters of a trainer of one's own (docs/parameter-manager.md)"},
@@ -210,7 +214,7 @@ FlagGroup OptimizerGroup() {
            "0.3; for adagrad and ftrl 0.05 with --model fm or deepfm, 0.025 with network"},
           {"--decay", "training.optimizer.decay", "Step t uses learning-rate / (1 + decay * t)"},
           {"--ftrl-beta", "training.optimizer.ftrl_beta",
-           "FTRL: a weight's rate is learning-rate / (V + square root of the sum of its squared "
+           "FTRL: a weight's rate is learning-rate / (beta + square root of the sum of its squared "
            "gradients)"},
           {"--l1", "training.optimizer.l1",
            "FTRL: L1 penalty; the higher, the more weights are exactly 0"},
@@ -237,7 +241,7 @@ FlagGroup EmbeddingGroup() {
            "deepfm and network: units of each hidden layer from the inputs on", "64,32"},
           {"--embedding-init", "training.embedding.initial_limit",
            "New factors, and a network's new weights of ids and hashed features, are drawn evenly "
-           "from [-V, V]"},
+           "from minus this number to it"},
           {"--embedding-seed", "training.embedding.seed",
            "Seed of the initial values of rows (together with their ids) and of networks"},
           {"--embedding-l2", "training.embedding.l2",

@@ -285,7 +285,7 @@ StatusOr<ProcessPlan> PlanOf(const JobConfig& config, JobProcessesOptions option
   MILLRACE_ASSIGN_OR_RETURN(ProcessPlan plan, PlanJobProcesses(options));
   const Status usable = CheckPlan(plan);
   if (!usable.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("what is to run: ", usable.message()));
+    return absl::InvalidArgumentError(absl::StrCat("the planned processes: ", usable.message()));
   }
   return plan;
 }
@@ -453,13 +453,15 @@ Status ResultOf(const JobConfig& config, const JobProcesses& job, const MasterOp
       absl::StrCat("the job ", config.name(), " has failed: ", job.state.failure());
   if (!options.place.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        failed, ". Mend that and start MasterApp again, with the same --job: the job goes on"));
+        failed,
+        ". Remove the cause and start MasterApp again, with the same --job: the job goes on"));
   }
   ShowLogs(job, options.run_dir);
-  return absl::FailedPreconditionError(absl::StrCat(
-      failed, " (logs: ", options.run_dir,
-      "/logs). Mend what its log names and start MasterApp again, with the same --job and "
-      "--run-dir: the job goes on"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(failed, " (logs: ", options.run_dir,
+                   "/logs). Remove the cause that its log names and start MasterApp again, with "
+                   "the same --job and "
+                   "--run-dir: the job goes on"));
 }
 
 // Before an earlier master is fenced: what the job's programs would refuse must not take it over.

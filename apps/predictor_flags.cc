@@ -80,7 +80,7 @@ const char kPredictorFooter[] =
     "source, if it holds no row. A record without a value (a tombstone) gets one without a value.\n"
     "Predictions and positions are committed in one transaction, so each record is scored once,\n"
     "whoever is killed meanwhile, for readers of committed records. Started again with the same\n"
-    "flags, Predictor continues behind the last record that is scored. A second one of the same\n"
+    "flags, Predictor continues after the last record that is scored. A second one of the same\n"
     "group takes over from the first, which ends.\n"
     "\n"
     "Exit codes: 0 the file, or with --until-end the topic, is scored; 1 an error of the model, "
@@ -193,7 +193,7 @@ void AddTopicFlags(const Group& topics, PredictorFlags& flags) {
   topics
       .Add("--on-data-loss", flags.on_data_loss, "stop|continue",
            "When records were deleted before they were read: stop with an error,\nor count them, "
-           "say so and continue behind them [stop]")
+           "say so and continue after them [stop]")
       ->check(CLI::IsMember({"stop", "continue"}).description(""));
   topics
       .Add("--transaction-interval", flags.interval_s, "SECONDS",

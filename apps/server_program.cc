@@ -147,7 +147,8 @@ Status CheckThatAMasterLeases(const JobConfig& config, const std::atomic<bool>& 
 // Trainers of one's own wait for a server, and are told why there is none.
 void TellTrainers(const Status& why, JobRegistry& registry) {
   const Status told = registry.PublishRefusal(std::string(why.message()));
-  if (!told.ok()) spdlog::warn("its trainers were not told: {}", TextOf(told));
+  if (!told.ok())
+    spdlog::warn("the job's trainers could not be told why this server ends: {}", TextOf(told));
 }
 
 // Returns `read`: what the job was begun with. That a program of another version began it is told

@@ -67,7 +67,7 @@ constexpr char kFooter[] =
     "is\n"
     "that of the row or later, by --join-window at most (times of the records, not of a column). "
     "A\n"
-    "row waits for it, and those behind it in its partition wait, too. Without one it is left out\n"
+    "row waits for it, and those after it in its partition wait, too. Without one it is left out\n"
     "and counted, or gets --unmatched-label. A restart waits for the same labels.\n"
     "\n"
     "The stream has no end, unless --until-end is given. Stop it by Ctrl-C or SIGTERM, or kill\n"
@@ -209,7 +209,7 @@ int main(int argc, char** argv) {
       ->group(kGroup);
   app.add_option("--on-data-loss", own.on_data_loss,
                  "When records were deleted before they were read: stop with an error, or\n"
-                 "count them, say so and continue behind them")
+                 "count them, say so and continue after them")
       ->check(CLI::IsMember({"stop", "continue"}))
       ->type_name("stop|continue")
       ->capture_default_str()

@@ -47,11 +47,10 @@ Status CheckUnderstood(std::string_view job, uint32_t protocol,
                      protocol, ", and the protocol of this one is ", kProtocol, kRemedy));
   }
   if (KnowsAllOf(published)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the job ", std::string(job),
-                   " was begun by another version of Millrace, which says more of it than this one "
-                   "knows",
-                   kRemedy));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the job ", std::string(job),
+      " was begun by another version of Millrace, with settings that this one does not know",
+      kRemedy));
 }
 
 }  // namespace millrace

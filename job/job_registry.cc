@@ -60,9 +60,10 @@ Status CheckSealed(const JobSealed& sealed) {
   const bool is_one = sealed.layout() < kMostLayouts && sealed.shard() < kMostShards &&
                       sealed.next_shards() >= 1 && sealed.next_shards() <= kMostShards;
   if (is_one) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "shard " + std::to_string(sealed.shard()) + " of layout " + std::to_string(sealed.layout()) +
-      " is said to be followed by " + std::to_string(sealed.next_shards()) + " shards");
+  return absl::InvalidArgumentError("it says that shard " + std::to_string(sealed.shard()) +
+                                    " of layout " + std::to_string(sealed.layout()) +
+                                    " is sealed, and " + std::to_string(sealed.next_shards()) +
+                                    " shards follow, and one of these numbers is out of range");
 }
 
 std::string NumberedKey(std::string_view name, uint64_t number) {
@@ -304,7 +305,8 @@ class KafkaJobRegistry final : public JobRegistry {
       MILLRACE_RETURN_IF_ERROR(ParseMessage(*body, offer));
       MILLRACE_RETURN_IF_ERROR(CheckOffer(offer));
       if (offers_.size() == kMostOffers && !offers_.contains(ShardId(offer.server()))) {
-        return absl::ResourceExhaustedError("more servers offer replicas than a job can have");
+        return absl::ResourceExhaustedError(
+            "more servers offer replicas than a job can have servers");
       }
       if (offer.epoch() == epoch_) offers_[ShardId(offer.server())] = std::move(offer);
     } else if (name == kAnswersKey) {
@@ -480,7 +482,7 @@ Status CheckAddress(const std::string& address, std::string_view of) {
 Status CheckOffer(const AnswerOffer& offer) {
   if (offer.shard() >= kMostShards) {
     return absl::InvalidArgumentError("an offer of straight answers of shard " +
-                                      std::to_string(offer.shard()) + ": there is none");
+                                      std::to_string(offer.shard()) + ", which no job has");
   }
   return offer.address().empty() ? absl::OkStatus()
                                  : CheckAddress(offer.address(), "straight answers");

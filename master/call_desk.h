@@ -127,7 +127,8 @@ class CallDesk {
   using NewCalls = std::vector<std::pair<Asked, std::unique_ptr<Caller>>>;
 
   static Status Closed() {
-    return absl::UnavailableError("this master ends: the next one answers, at the same address");
+    return absl::UnavailableError(
+        "this MasterApp ends: repeat the call, which the next one answers at the same address");
   }
 
   // Moves both away, unless it refuses.

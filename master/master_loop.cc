@@ -416,7 +416,7 @@ void Master::TellLastWords(const JobProcesses& now) const {
     if (before == known.end() || process.failures() <= before->second->failures()) continue;
     const std::string words =
         LastWords(ProcessLogPath(options_.run_dir, name), before->second->incarnation());
-    if (!words.empty()) spdlog::warn("{} said at last: {}", name, words);
+    if (!words.empty()) spdlog::warn("last lines of the log of {}: {}", name, words);
   }
 }
 
@@ -446,7 +446,8 @@ void Master::DeleteWhatIsFolded() {
   next_delete_ = steady_clock::now() + kDeleteEvery;
   const Status deleted = log_->DeleteBefore(processor_->next_offset());
   if (!deleted.ok() && !IsAway(deleted)) {
-    spdlog::warn("{}; control grows until this is mended", std::string(deleted.message()));
+    spdlog::warn("{}; the topic control grows until the cause is removed",
+                 std::string(deleted.message()));
   }
 }
 

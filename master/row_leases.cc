@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // Rows that are here at one tick and at the next are leased without waiting for others.
-constexpr milliseconds kCutTickEvery(100);
+constexpr milliseconds kCutLookEvery(100);
 constexpr milliseconds kTrimEvery(500);
 constexpr milliseconds kResizeOrderEvery(500);
 constexpr milliseconds kBetweenLooks(100);
@@ -106,7 +106,7 @@ Status RowLeases::Open(const LeaseTable& table) {
     MILLRACE_RETURN_IF_ERROR(
         input_->Assign(static_cast<int32_t>(partition), cutter_->next_offset(partition)));
   }
-  next_tick_ = steady_clock::now() + kCutTickEvery;
+  next_look_ = steady_clock::now() + kCutLookEvery;
   return absl::OkStatus();
 }
 
@@ -150,9 +150,8 @@ StatusOr<std::vector<LeaseCommand>> RowLeases::TakeCommands(const LeaseTable& ta
   }
   if (cutter_ && !IsCutAsIn(table)) {
     spdlog::warn(
-        "the plan of the job {} has other cuts of input-data than this MasterApp has said; it goes "
-        "on "
-        "from those. Check that no other program writes to control (docs/security.md)",
+        "the plan of the job {} has other cuts of input-data than this MasterApp wrote; MasterApp "
+        "continues from the plan. Check that no other program writes to control (docs/security.md)",
         config_.name());
     cutter_.reset();
   }
@@ -166,8 +165,8 @@ StatusOr<std::vector<LeaseCommand>> RowLeases::TakeCommands(const LeaseTable& ta
     if (events == 0) break;
     records += events;
   }
-  if (const Time now = steady_clock::now(); now >= next_tick_) {
-    next_tick_ = now + kCutTickEvery;
+  if (const Time now = steady_clock::now(); now >= next_look_) {
+    next_look_ = now + kCutLookEvery;
     cutter_->Tick();
     std::ranges::move(cutter_->TakeCommands(), std::back_inserter(commands));
   }

@@ -69,7 +69,7 @@ class RowLeases {
   std::optional<Found> settings_;
   std::unique_ptr<PartitionConsumer> input_;
   std::optional<InputCutter> cutter_;
-  Time next_tick_;
+  Time next_look_;
   std::unique_ptr<Trimmer> trimmer_;
   Time next_trim_;
   RepeatedOrder order_;

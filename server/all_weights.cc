@@ -71,7 +71,8 @@ StatusOr<std::unique_ptr<AllWeights>> AllWeights::Create(const JobConfig& config
   if (!server.has_test_file() && !server.has_weights_file()) return nullptr;
   if (!hosted.contains(0)) {
     spdlog::info(
-        "evaluates nothing, and writes no weights file: the process that hosts shard 0 does");
+        "this process evaluates nothing and writes no weights file: the one that hosts shard 0 "
+        "does");
     return nullptr;
   }
   if (server.has_weights_file()) {

@@ -67,7 +67,7 @@ Status AnswerWays::Serve(const JobConfig& config, JobRegistry& registry,
     MILLRACE_RETURN_IF_ERROR(
         registry.PublishAnswerOffer(OfferOf(config, shard, address, options.tls.used())));
   }
-  spdlog::info("answers go straight to who asks for them at {}{}", address,
+  spdlog::info("serves answers to workers by gRPC at {}{}", address,
                options.tls.used() ? ", by TLS" : "");
   return absl::OkStatus();
 }

@@ -61,8 +61,9 @@ void CountedReport::NotDelivered(std::string_view reason,
   if (!backoff_.Ready(now)) return;
   backoff_.Failed(now);
   spdlog::warn(
-      "{}: what shard 0 has counted was not delivered: {}. Workers get no further rows until it "
-      "is; it is said again",
+      "{}: the report of the rows that shard 0 has counted was not delivered: {}. It is sent "
+      "again; "
+      "workers get no further rows until it is there",
       topic_, reason);
 }
 

@@ -40,10 +40,10 @@ JobConfig ConfigBefore(const JobConfig& config) {
 StatusOr<uint32_t> ShardsBefore(const JobConfig& config, JobRegistry& registry) {
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<uint32_t> layouts, registry.ReadLayouts());
   if (layouts.size() > config.layout()) return layouts[config.layout() - 1];
-  return absl::DataLossError(
-      absl::StrCat("the topic ", TopicName(config, Topic::kJob),
-                   " has lost how many shards the job had before: restore it, or start a new job "
-                   "(another --job)"));
+  return absl::DataLossError(absl::StrCat("the topic ", TopicName(config, Topic::kJob),
+                                          " no longer has the record of how many shards the job "
+                                          "had before: restore it, or start a new job "
+                                          "(another --job)"));
 }
 
 // All that `parameters` has of the shard.

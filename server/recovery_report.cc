@@ -51,7 +51,7 @@ void RecoveryReport::Tick(Time now) {
   if (heartbeats_) {
     const Status polled = heartbeats_->Poll().status();
     if (!polled.ok()) {
-      spdlog::warn("for how long shards were down cannot be told: {}", TextOf(polled));
+      spdlog::warn("it cannot be found out for how long shards were down: {}", TextOf(polled));
       heartbeats_.reset();
     }
   }

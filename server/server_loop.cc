@@ -100,7 +100,7 @@ class ServerLoop {
     return WithText(saved_at_end_,
                     "the job has ended, but its last snapshot could not be written: " +
                         std::string(saved_at_end_.message()) +
-                        ". Mend that and start this program again: it writes the snapshot");
+                        ". Remove the cause and start this program again: it writes the snapshot");
   }
 
   // Whether the plan has other shards for this process by now, or the job has.
@@ -159,9 +159,9 @@ class ServerLoop {
     }
     (void)sender_->Flush(kFlushOfAnswers);
     if (has_next_layout_) {
-      spdlog::info("the job goes over from {} shards to another number", training_.shards());
+      spdlog::info("the job's number of shards changes; it was {}", training_.shards());
     } else {
-      spdlog::info("MasterApp's plan has other shards for this process than it hosts (shards {})",
+      spdlog::info("MasterApp's plan gives this process other shards; it lets go of shards {}",
                    ToText(ids_));
     }
     return absl::OkStatus();
@@ -243,7 +243,8 @@ class ServerLoop {
       MILLRACE_ASSIGN_OR_RETURN(Checkpoint first, ReadSealedLayout(config_, features_, training_,
                                                                    options, registry_, stop_));
       MILLRACE_RETURN_IF_ERROR(hosted->BeginWith(std::move(first), options));
-      spdlog::info("shard {}: begins as one of {} shards", shard, training_.shards());
+      spdlog::info("shard {}: begins, as one of {} shards, from the state of the shards before",
+                   shard, training_.shards());
     }
     const std::string start = training_.layout() == 0 ? training_.start() : "";
     MILLRACE_RETURN_IF_ERROR(hosted->StartReplay(config_, options, start, range.begin, range.end));

@@ -16,8 +16,8 @@ bool ShardSeals::WantsCheckpoint(const HostedShard& hosted) {
   if (!task.processor().seal().is_sealed() || published_.contains(hosted.shard())) return false;
   const auto [noticed, is_new] = noticed_.try_emplace(hosted.shard(), task.position());
   if (is_new) {
-    spdlog::info("shard {}: has come to the cut at which the job goes over to {} shards",
-                 hosted.shard(), task.processor().seal().next_shards());
+    spdlog::info("shard {}: has reached the cut after which the job has {} shards", hosted.shard(),
+                 task.processor().seal().next_shards());
   }
   return task.position() - static_cast<Offset>(task.unsaved_updates()) < noticed->second;
 }

@@ -138,7 +138,7 @@ Status WhyRecordsAreGone(const JobConfig& config, ShardId shard, const std::atom
   if (successor.ok() && *successor) {
     return MarkFenced(absl::FailedPreconditionError(
         "shard " + std::to_string(shard) + " was taken over by another process (" + **successor +
-        "); this process stops. Give each shard to one process (--server-ids). It was noticed by "
+        "); this process stops. Give each shard to one process (--server-ids). Noticed by "
         "this: " +
         gone));
   }

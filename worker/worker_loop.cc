@@ -77,7 +77,7 @@ class WorkerLoop {
     if (!status.ok() && !(stop_ && absl::IsCancelled(status))) return status;
     MILLRACE_RETURN_IF_ERROR(Close());
     if (has_next_layout_) {
-      spdlog::info("the job goes over from {} shards to another number", training_.shards());
+      spdlog::info("the job's number of shards changes; it was {}", training_.shards());
       return absl::OkStatus();
     }
     if (job_ended_) {
@@ -293,7 +293,7 @@ class WorkerLoop {
     if (*followed) return absl::OkStatus();
     spdlog::info(
         "worker {}: another process has finished leases of this worker that this process has not "
-        "read",
+        "read; it goes on with the worker's open leases in the plan",
         worker);
     tasks_.erase(worker);
     return AssignLeased(worker, leases);
@@ -321,7 +321,7 @@ class WorkerLoop {
         ". Start a new job (another --job); if all topics of the job were recreated on purpose, "
         "delete the consumer group " +
         hosted_workers_->group_id() + " and remove " + config_.worker().data_dir() +
-        ", which have the positions of before");
+        ", which hold the positions in the earlier topic");
   }
 
   StatusOr<PartitionConsumer::Range> RangeOf(PartitionConsumer& consumer, int32_t partition) {

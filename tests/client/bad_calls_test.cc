@@ -203,7 +203,7 @@ TEST_F(BadCallsTest, ATrainerOfAnotherVersion) {
     EXPECT_FAILS(manager->Steps(), Code::kFailedPrecondition, words);
   };
   Publish("features:1-1", newer);
-  refuses("another version of Millrace, which says more");
+  refuses("another version of Millrace, with settings");
   NewJob(1, kSequential);
   Publish("features:2-1", FeaturesOfOne("w", 5));
   refuses("a program whose protocol is 2, and the protocol of this one is 1");

@@ -718,7 +718,7 @@ class Failures(OnABroker):
         self.assertEqual(job.wait("master"), 1)
         # In a second, or at once when a second has passed before MasterApp sees the end.
         self.assertIn("exit code 3; it is started again", job.log("master"))
-        self.assertIn("worker-0 said at last: this is broken", job.log("master"))
+        self.assertIn("last lines of the log of worker-0: this is broken", job.log("master"))
         end = job.log("master").split("the end of ")[1]  # of its last start
         self.assertEqual(len(re.findall("^this is broken$", end, re.M)), 1, end)
         self.assertIn("logs/worker-0.log", job.log("master"))

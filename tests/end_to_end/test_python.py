@@ -312,7 +312,7 @@ class Trainers(TrainersHere, test_trainers.OnABroker):
         said, through_kafka = self.straight(job, tls("trainer", "server"), "answers come straight from 127.0.0.1:")
         self.assertEqual(len(said), 1, said)
         self.assertLess(through_kafka, 20)
-        self.assertRegex(job.log("server"), "answers go straight to who asks for them at 127.0.0.1:[0-9]+, by TLS")
+        self.assertRegex(job.log("server"), "serves answers to workers by gRPC at 127.0.0.1:[0-9]+, by TLS")
         self.assertEqual(job.log("server").count("gets its answers straight"), 1)
         for wrong, remedy in (
             (tls("stranger", "server"), "each side's must be signed by the authority that the other one was given"),

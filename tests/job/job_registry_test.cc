@@ -224,7 +224,7 @@ TEST_F(JobRegistryTest, AJobOfWhichMoreIsSaidThanThisVersionKnowsIsRefused) {
   training.GetReflection()->MutableUnknownFields(&training)->AddVarint(1000, 7);
   Write("training:1-1", newer);
   ExpectRefused(Open()->WaitForTraining().status(),
-                "the job registry was begun by another version of Millrace, which says more");
+                "the job registry was begun by another version of Millrace, with settings");
 }
 
 TEST(BegunBy, TheKeyOfEachChunkNamesTheProtocol) {
