@@ -38,9 +38,9 @@
 #include "launcher/run_folder.h"
 #include "master/job_files.h"
 #include "master/job_processes.h"
+#include "master/job_view.h"
 #include "master/master_log.h"
 #include "master/master_loop.h"
-#include "master/status_text.h"
 #include "tasks/parameter_options.h"
 #include "topics/control_codec.h"
 

@@ -21,10 +21,12 @@
 #include "job/kafka_options.h"
 #include "job/stop_signal.h"
 #include "kafka/admin.h"
+#include "master/job_view.h"
 #include "master/master_requests.h"
 #include "master/model_quality.h"
 #include "master/plan_reader.h"
-#include "master/status_text.h"
+#include "master/status_json.h"
+#include "master/status_table.h"
 
 namespace millrace {
 namespace {

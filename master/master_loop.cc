@@ -18,6 +18,7 @@
 #include "kafka/timeouts.h"
 #include "launcher/run_folder.h"
 #include "master/job_files.h"
+#include "master/job_news.h"
 #include "master/job_processes.h"
 #include "master/master_log.h"
 #include "master/node_desk.h"

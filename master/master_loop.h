@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "kafka/wakeup.h"
 #include "launcher/launcher.h"
-#include "master/status_text.h"
+#include "master/job_view.h"
 #include "master/task_server.h"
 #include "messages/job.pb.h"
 #include "messages/master.pb.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "master/status_text.h"
+#include "master/job_view.h"
 #include "messages/job.pb.h"
 
 namespace millrace {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "job/job_registry.h"
+#include "master/job_view.h"
 #include "master/master_requests.h"
 #include "master/plan_reader.h"
 #include "tests/kafka/mock_cluster.h"

@@ -1,7 +1,8 @@
-// What a master has to say of its processes, data sets, nodes and leases: sentences, tables, JSON.
+// A job as its master sees it: processes, data sets, nodes and leases, and what follows from them.
 // Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -48,26 +49,39 @@ struct JobProcesses {
   uint64_t silent_s = 0;
 };
 
+// Parts of a JobProcesses, in its order, from the parts of a master's fold.
 std::vector<JobTaskSet> TaskSetsOf(const TaskManager& tasks);
 std::vector<MemberState> NodesOf(const JobNodes& nodes);
+// None: rows are not leased.
 std::optional<JobLeases> LeasesOf(const LeaseTable& leases);
 
-// A sentence for each process that has begun to run, ended or is being stopped since `before`, for
-// each shard that has moved, each data set that has begun, is done or has lost a task, for each
-// node that has joined, died or left, for leases when they begin and when there is no further row,
-// and for the job's phase. Without an end of line.
-std::vector<std::string> News(const JobProcesses& before, const JobProcesses& now);
+// For how many seconds the process has been in its phase: of those in which the job had a running
+// master, as MasterState.ticks counts them.
+uint64_t SecondsIn(const ProcessState& process, const MasterState& state);
 
-// The same of what a person should look after: servers that nobody trains with any more.
-std::vector<std::string> NewWarnings(const JobProcesses& before, const JobProcesses& now);
+// How many ticks of a running master, one each second, have come since the node's last sign of
+// life.
+uint64_t TicksSinceSign(const MemberState& node, const MasterState& state);
 
-// The job's phase, and a line for each process: name, phase, what it hosts, incarnation,
-// restarts, for how long, how it ended last; and a line for each data set, each node, and each
-// worker that has leases, if there is one; last what is to be said of the model. ASCII; ends with
-// an end of line.
-std::string StatusTable(const std::string& job, const JobProcesses& now);
+// How many tasks of the set are done, of all epochs; those that were given up are not.
+int64_t DoneIn(const JobTaskSet& set);
 
-// The same for programs (docs/master.md), with an end of line.
-std::string StatusJson(const std::string& job, const JobProcesses& now);
+// Whether all tasks of the set, of all epochs, are done or given up.
+bool IsOver(const JobTaskSet& set);
+
+// Whether the job should have a master, as it runs or is being stopped, and none has written to
+// `plan` for 10 seconds.
+bool IsMasterSilent(const JobProcesses& now);
+
+// Servers that run though the processes of one's own (which are given no logical workers, as
+// WorkerApps are) have all ended with exit code 0.
+struct ServersAlone {
+  std::string ended{};  // names of these, "worker-0, worker-1"
+  uint64_t for_s = 0;   // since the last of them ended (SecondsIn)
+};
+
+// None: the job does not run, no server does, there are no such processes, one of them has not
+// ended in this way, or the last one did less than 30 seconds ago (SecondsIn).
+std::optional<ServersAlone> FindServersAlone(const JobProcesses& now);
 
 }  // namespace millrace
