@@ -1,6 +1,7 @@
 #include "master/status_json.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,7 @@ std::string StatusJson(const std::string& job, const JobProcesses& now) {
          {"log", log.empty() ? Json() : Json(log)}});
   }
   const std::string& failure = now.state.failure();
+  const std::optional<ServersAlone> alone = FindServersAlone(now);
   const Json json = {
       {"job", job},
       {"phase", JobPhaseText(now.state.phase())},
@@ -107,6 +109,7 @@ std::string StatusJson(const std::string& job, const JobProcesses& now) {
       {"task_sets", TaskSetsJson(now.task_sets)},
       {"nodes", NodesJson(now)},
       {"leases", LeasesJson(now)},
+      {"servers_alone", alone ? Json(ToText(*alone)) : Json()},
       {"worse_than_prior", now.worse_than_prior ? Json(*now.worse_than_prior) : Json()}};
   // What is no UTF-8 is replaced: commands and names come from a topic.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

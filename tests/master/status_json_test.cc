@@ -1,14 +1,20 @@
 #include "master/status_json.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "master/job_processes.h"
 #include "tests/master/sample_jobs.h"
 
 namespace millrace {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::StartsWith;
 
 nlohmann::json Parsed(const JobProcesses& job) {
   return nlohmann::json::parse(StatusJson("flights", job));
@@ -65,6 +71,17 @@ TEST(StatusJsonTest, SaysInWordsThatTheModelIsWorseThanOneThatKnowsNothing) {
   EXPECT_TRUE(Parsed(job).at("worse_than_prior").is_null());
   job.worse_than_prior = "after 2000 rows the model is worse";
   EXPECT_EQ(Parsed(job).at("worse_than_prior"), "after 2000 rows the model is worse");
+}
+
+TEST(StatusJsonTest, SaysInWordsThatAllTrainersHaveLeftServersAlone) {
+  ProcessState ended = Ended(Process(ProcessState::ENDED, 3), ProcessEnd::EXITED, 0);
+  ended.set_phase_since_tick(100);
+  EXPECT_TRUE(Parsed(JobOfTrainers({ended}, 129)).at("servers_alone").is_null());
+  const auto json = Parsed(JobOfTrainers({ended}, 130));
+  EXPECT_THAT(json.at("servers_alone").get<std::string>(),
+              AllOf(StartsWith("worker-0 ended with exit code 0, and 30 s later the servers still "
+                               "run: they wait for trainers that have not left"),
+                    EndsWith("MasterApp stop")));
 }
 
 TEST(StatusJsonTest, HasEachDataSet) {
