@@ -191,6 +191,7 @@ void LeaseTable::Take(const LeaseCommand::Counted::Worker& said) {
     worker.set_joined(said.joined());
     worker.set_last(false);
     worker.set_left(false);
+    BeginEqualShares();
   }
   worker.set_counted_rows(std::max(said.rows(), worker.counted_rows()));
   worker.set_taken_rows(std::max(taken, worker.taken_rows()));
@@ -201,16 +202,32 @@ void LeaseTable::Take(const LeaseCommand::Counted::Worker& said) {
   worker.mutable_open()->DeleteSubrange(0, done);
 }
 
+void LeaseTable::BeginEqualShares() {
+  for (auto& [number, worker] : workers_) {
+    worker.set_shares_from(worker.next_row());
+    changed_workers_.insert(number);
+  }
+}
+
 // ---- how many workers there are ----
 
 bool LeaseTable::IsResizing() const {
   if (resized_ < resize_) return true;
+  if (IsOver()) return false;  // who leaves now has come to the end
   for (uint32_t number = 0; number < size_; ++number) {
     const auto worker = workers_.find(number);
     if (worker == workers_.end() || worker->second.left()) return true;
   }
   return std::ranges::any_of(
       workers_, [this](const auto& entry) { return entry.first >= size_ && !entry.second.left(); });
+}
+
+std::set<uint32_t> LeaseTable::IdleWorkers() const {
+  std::set<uint32_t> idle;
+  for (const auto& [number, worker] : workers_) {
+    if (worker.left() && (number >= size_ || !IsOver())) idle.insert(number);
+  }
+  return idle;
 }
 
 std::optional<ResizeOrder> LeaseTable::order() const {
@@ -253,7 +270,8 @@ Status LeaseTable::Resize(const LeaseCommand::Resize& resize) {
 
 WorkerLeases* LeaseTable::NextToGet() {
   const auto order = [](const WorkerLeases& worker) {
-    return std::tuple(worker.next_row() - worker.taken_rows(), worker.next_row());
+    return std::tuple(worker.next_row() - worker.taken_rows(),
+                      worker.next_row() - worker.shares_from());
   };
   WorkerLeases* next = nullptr;
   for (auto& [number, worker] : workers_) {

@@ -35,8 +35,9 @@ struct ResizeOrder {
 //
 // Partitions are cut into ranges of rows, each row once. The oldest free range goes to the worker
 // with the fewest rows that shard 0 has not counted, as long as it has room for a lease; of these
-// to the one that has been given the fewest rows, so that workers of equal speed have equal shares
-// even where rows are rare; then to the first one. (That other shards have counted a worker's last
+// to the one that has been given the fewest rows since a worker last joined, so that workers of
+// equal speed have equal shares even where rows are rare (one that joins has no earlier rows to
+// catch up with); then to the first one. (That other shards have counted a worker's last
 // rows, too, is known only when it has had more.) A worker's leases stand one behind the other in a
 // numbering of its own. So its batches are those of a partition of its own, and the shards count
 // them as such: a lease is done when all of them have counted its last row, and who says so late or
@@ -66,6 +67,9 @@ class LeaseTable {
   const Free& free() const { return free_; }
   // Behind the highest number of a worker that there was.
   uint32_t workers_end() const { return has_begun() ? workers_.rbegin()->first + 1 : 0; }
+  // Those that have left since the job is to have fewer, until they come again. (Who leaves at the
+  // end of all rows is none of them.)
+  std::set<uint32_t> IdleWorkers() const;
   // How many workers the job is to have, and may have; 0 before the beginning.
   uint32_t size() const { return size_; }
   uint32_t most_workers() const { return most_workers_; }
@@ -105,6 +109,7 @@ class LeaseTable {
   Status Count(const LeaseCommand::Counted& counted);
   Status CheckCount(const LeaseCommand::Counted::Worker& said) const;
   void Take(const LeaseCommand::Counted::Worker& said);
+  void BeginEqualShares();
   Status Resize(const LeaseCommand::Resize& resize);
   // The partition's state; InvalidArgument: there is none.
   StatusOr<InputState*> InputOf(uint32_t partition);

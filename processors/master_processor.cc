@@ -143,18 +143,18 @@ StatusOr<MasterProcessor> MasterProcessor::Restore(uint64_t epoch,
   if (!content.has_state) return NotOurPlan("its record of the key state is missing");
   const MasterState& state = content.state;
   MILLRACE_RETURN_IF_ERROR(CheckLogFields(state, epoch));
-  Status loaded =
-      processor.table_.Load(state, std::move(content.processes),
-                            content.leases.empty() ? 0 : content.leases.rbegin()->first + 1);
+  Status loaded = processor.leases_.Load(std::move(content.leases), std::move(content.inputs),
+                                         content.free_leases ? &*content.free_leases : nullptr);
+  if (loaded.ok()) {
+    loaded =
+        processor.table_.Load(state, std::move(content.processes), processor.leases_.workers_end(),
+                              processor.leases_.IdleWorkers());
+  }
   if (loaded.ok()) {
     loaded = processor.tasks_.Load(state, std::move(content.sets), std::move(content.tasks));
   }
   if (loaded.ok()) {
     loaded = processor.nodes_.Load(state, std::move(content.members), content.barriers);
-  }
-  if (loaded.ok()) {
-    loaded = processor.leases_.Load(std::move(content.leases), std::move(content.inputs),
-                                    content.free_leases ? &*content.free_leases : nullptr);
   }
   if (!loaded.ok()) return NotOurPlan(std::string(TextOf(loaded)));
   processor.next_offset_ = Offset(state.next_offset());
@@ -207,7 +207,7 @@ Status MasterProcessor::Apply(const ControlRecord& record) {
             "the job is still changing its shards, so the number of its workers cannot be changed");
       }
       MILLRACE_RETURN_IF_ERROR(leases_.Apply(record.lease()));
-      table_.HaveWorkers(leases_.workers_end());
+      table_.HaveWorkers(leases_.workers_end(), leases_.IdleWorkers());
       return absl::OkStatus();
     case ControlRecord::kMove:
       return table_.MoveShard(record.move());

@@ -374,9 +374,10 @@ uint32_t ProcessTable::WorkersOf(const ProcessGroup& group) const {
   return group.logical_workers() > 0 ? std::max(group.logical_workers(), workers_) : 0;
 }
 
-void ProcessTable::HaveWorkers(uint32_t workers) {
-  if (workers <= workers_) return;
-  workers_ = workers;
+void ProcessTable::HaveWorkers(uint32_t workers, std::set<uint32_t> idle) {
+  if (workers <= workers_ && idle == idle_workers_) return;
+  workers_ = std::max(workers, workers_);
+  idle_workers_ = std::move(idle);
   Settle();
 }
 
@@ -389,16 +390,17 @@ void ProcessTable::HostWorkers() {
       hosts.push_back({key.second,
                        ticks_ - process.phase_since_tick(),
                        {process.workers().begin(), process.workers().end()}});
-      // Of a plan that had more.
-      std::erase_if(hosts.back().workers,
-                    [&](uint32_t worker) { return worker >= WorkersOf(*group); });
+      // Of a plan that had more, or idle from now on.
+      std::erase_if(hosts.back().workers, [&](uint32_t worker) {
+        return worker >= WorkersOf(*group) || idle_workers_.contains(worker);
+      });
     } else if (!process.workers().empty()) {
       process.clear_workers();
       changed_.insert(key);
     }
   }
   if (group == nullptr) return;
-  AssignWorkers(WorkersOf(*group), group->count(), hosts);
+  AssignWorkers(WorkersOf(*group), idle_workers_, group->count(), hosts);
   for (const WorkerHost& host : hosts) {
     const Key key(group->name(), host.rank);
     auto& workers = *processes_.at(key).mutable_workers();

@@ -79,8 +79,9 @@ class ProcessTable {
   // The layout is in force: its shards are dealt out. One that is not later changes nothing.
   Status HaveLayout(const ShardLayout& layout);
 
-  // The job has at least so many logical workers, whatever its plan says: others have joined.
-  void HaveWorkers(uint32_t workers);
+  // The job has at least so many logical workers, whatever its plan says: others have joined. The
+  // idle ones have nothing to do, and nobody hosts them.
+  void HaveWorkers(uint32_t workers, std::set<uint32_t> idle);
 
   MasterState::Phase phase() const { return phase_; }
   const std::string& failure() const { return failure_; }
@@ -102,8 +103,9 @@ class ProcessTable {
   // All but the processes. The fields of the log (epoch, next_offset, unusable) are left alone.
   void Save(MasterState& state) const;
   // REQUIRES an empty table. InvalidArgument with the reason why this was never saved.
-  // `workers`: as HaveWorkers was told.
-  Status Load(const MasterState& state, Processes processes, uint32_t workers = 0);
+  // `workers` and `idle`: as HaveWorkers was told.
+  Status Load(const MasterState& state, Processes processes, uint32_t workers = 0,
+              std::set<uint32_t> idle = {});
 
  private:
   const ProcessGroup* GroupOf(const Key& key) const;  // null: it is not in the plan
@@ -152,6 +154,7 @@ class ProcessTable {
   uint64_t ticks_ = 0;
   uint64_t incarnations_ = 0;
   uint32_t workers_ = 0;  // that have joined, and those before them
+  std::set<uint32_t> idle_workers_;
   Processes processes_;
   std::optional<ShardLayout> layout_;  // none: that of the plan, 0
   uint32_t next_shards_ = 0;

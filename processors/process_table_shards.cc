@@ -50,7 +50,7 @@ void ProcessTable::DealShards(const ProcessPlan& before, uint32_t shards_before)
     }
   }
   if (group == nullptr) return;
-  AssignWorkers(shards, group->count(), hosts);
+  AssignWorkers(shards, {}, group->count(), hosts);
   const uint32_t layout = layout_ ? layout_->number() : 0;
   for (const WorkerHost& host : hosts) {
     const Key key(group->name(), host.rank);

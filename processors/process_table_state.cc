@@ -51,8 +51,10 @@ void ProcessTable::Save(MasterState& state) const {
   state.set_next_shards(next_shards_);
 }
 
-Status ProcessTable::Load(const MasterState& state, Processes processes, uint32_t workers) {
+Status ProcessTable::Load(const MasterState& state, Processes processes, uint32_t workers,
+                          std::set<uint32_t> idle) {
   workers_ = workers;
+  idle_workers_ = std::move(idle);
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("ticks:", state.ticks(), kMostCounted));
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("incarnations:", state.incarnations(), kMostCounted));
   MILLRACE_RETURN_IF_ERROR(
@@ -118,6 +120,9 @@ Status ProcessTable::CheckWorkers() const {
     for (const uint32_t worker : process.workers()) {
       if (worker >= WorkersOf(*GroupOf(key))) {
         return BadTable(name + " hosts a worker that the job does not have");
+      }
+      if (idle_workers_.contains(worker)) {
+        return BadTable(name + " hosts a worker that has nothing to do any more");
       }
       if (!hosted.insert(worker).second) return BadTable(name + " hosts a worker of another");
     }

@@ -20,14 +20,15 @@ void Give(uint32_t worker, WorkerHost& host) {
   host.workers.insert(std::ranges::lower_bound(host.workers, worker), worker);
 }
 
-std::vector<uint32_t> WithoutHost(uint32_t workers, const Hosts& hosts) {
+std::vector<uint32_t> WithoutHost(uint32_t workers, const std::set<uint32_t>& idle,
+                                  const Hosts& hosts) {
   std::vector<bool> has_host(workers);
   for (const WorkerHost& host : hosts) {
     for (const uint32_t worker : host.workers) has_host.at(worker) = true;
   }
   std::vector<uint32_t> without;
   for (uint32_t worker = 0; worker < workers; ++worker) {
-    if (!has_host[worker]) without.push_back(worker);
+    if (!has_host[worker] && !idle.contains(worker)) without.push_back(worker);
   }
   return without;
 }
@@ -76,9 +77,10 @@ bool MoveOne(uint32_t processes, Hosts& hosts) {
 
 }  // namespace
 
-void AssignWorkers(uint32_t workers, uint32_t processes, Hosts& hosts) {
+void AssignWorkers(uint32_t workers, const std::set<uint32_t>& idle, uint32_t processes,
+                   Hosts& hosts) {
   if (hosts.empty()) return;
-  for (const uint32_t worker : WithoutHost(workers, hosts)) {
+  for (const uint32_t worker : WithoutHost(workers, idle, hosts)) {
     Give(worker, HostFor(worker, processes, hosts));
   }
   while (MoveOne(processes, hosts)) {

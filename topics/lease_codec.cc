@@ -123,6 +123,8 @@ Status CheckWorkerLeases(const WorkerLeases& leases) {
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("counted rows" + of_worker + ":",
                                        std::max(leases.counted_rows(), leases.taken_rows()),
                                        leases.next_row()));
+  MILLRACE_RETURN_IF_ERROR(CheckAtMost("rows before equal shares" + of_worker + ":",
+                                       leases.shares_from(), leases.next_row()));
   const auto open = static_cast<uint64_t>(leases.open_size());
   MILLRACE_RETURN_IF_ERROR(CheckAtMost("open leases" + of_worker + ":", open, kMostOpenLeases));
   MILLRACE_RETURN_IF_ERROR(

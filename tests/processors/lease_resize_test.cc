@@ -11,7 +11,9 @@
 namespace millrace {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 // Two workers, which may become four, and one partition.
 class LeaseResizeTest : public testing::Test {
@@ -110,6 +112,46 @@ TEST_F(LeaseResizeTest, WhoIsToGoGetsThroughWithItsLeasesAndCanComeAgain) {
   Say(1, 10, 2, 0, true, 1);  // a server that was replaced
   EXPECT_EQ(Of(1).joined(), 7u);
   EXPECT_FALSE(Of(1).left());
+}
+
+TEST_F(LeaseResizeTest, WhoJoinsHasNoEarlierRowsToCatchUpWith) {
+  for (int i = 0; i < 20; ++i) {
+    Cut(10);
+    const uint32_t worker = Of(0).open_size() > 0 ? 0 : 1;
+    Say(worker, Of(worker).next_row(), static_cast<uint64_t>(i) + 1, 0, false, 0);
+  }
+  EXPECT_EQ(Of(0).next_row(), 100u);
+  EXPECT_EQ(Of(1).next_row(), 100u);
+  Do(LeaseResize(3));
+  Say(2, 0, 30, 30, false, 1);
+  Restore();
+  // Workers that keep up share what comes, in turns, as before.
+  for (uint64_t turn = 0; turn < 6; ++turn) {
+    Cut(10);
+    for (const uint32_t worker : {0u, 1u, 2u}) {
+      if (Of(worker).open_size() == 0) continue;
+      Say(worker, Of(worker).next_row(), 40 + turn, worker == 2 ? 30 : 0, false, 1);
+    }
+  }
+  EXPECT_EQ(Of(0).next_row(), 120u);
+  EXPECT_EQ(Of(1).next_row(), 120u);
+  EXPECT_EQ(Of(2).next_row(), 20u);
+}
+
+TEST_F(LeaseResizeTest, WhoHasLeftIsIdleUntilItComesAgainButNotAtTheEnd) {
+  Do(LeaseResize(1));
+  EXPECT_THAT(table_.IdleWorkers(), IsEmpty()) << "it has not left yet";
+  Say(1, 0, 2, 0, true, 1);
+  EXPECT_THAT(table_.IdleWorkers(), ElementsAre(1));
+  Do(LeaseResize(2));
+  EXPECT_THAT(table_.IdleWorkers(), ElementsAre(1)) << "until shard 0 has let it in";
+  Say(1, 0, 7, 7, false, 2);
+  EXPECT_THAT(table_.IdleWorkers(), IsEmpty());
+  Do(LeaseEnd(0, 0));
+  Say(0, 0, 8, 0, true, 2);
+  Say(1, 0, 8, 7, true, 2);
+  EXPECT_THAT(table_.IdleWorkers(), IsEmpty());
+  EXPECT_FALSE(table_.IsResizing()) << "they have left since all rows are leased";
 }
 
 TEST_F(LeaseResizeTest, RefusesWhatCannotBe) {

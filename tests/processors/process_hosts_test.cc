@@ -11,6 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 ProcessPlan Job(uint32_t processes, uint32_t workers) {
   ProcessGroup group = Group("worker", processes, 1);
@@ -51,6 +52,23 @@ TEST(ProcessHosts, HaveAtOnceWhatADeadOneHad) {
   EXPECT_THAT(WorkersOf(job, "worker-1"), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(job.table.TakeChanged(),
               ElementsAre(ProcessTable::Key("worker", 0), ProcessTable::Key("worker", 1)));
+}
+
+TEST(ProcessHosts, HaveNoWorkersThatHaveLeftAndShareTheOthersEvenly) {
+  TestedTable job = Begun(Job(3, 4));
+  job.Ticks(kReadyTicks);
+  job.table.HaveWorkers(8, {});
+  EXPECT_THAT(WorkersOf(job, "worker-1"), ElementsAre(1, 2, 7));
+  job.table.HaveWorkers(8, {0, 3, 4, 5, 6});
+  for (const char* const name : {"worker-0", "worker-1", "worker-2"}) {
+    EXPECT_THAT(WorkersOf(job, name), SizeIs(1)) << name;
+  }
+  job.table.HaveWorkers(8, {0, 3, 4, 5});
+  size_t hosted = 0;
+  for (const char* const name : {"worker-0", "worker-1", "worker-2"}) {
+    hosted += WorkersOf(job, name).size();
+  }
+  EXPECT_EQ(hosted, 4u) << "one has come again";
 }
 
 TEST(ProcessHosts, GetTheirShareWhenTheyHaveRunForAWhile) {

@@ -55,18 +55,28 @@ size_t Kept(const HostOf& before, const HostOf& after) {
 
 TEST(WorkerHosts, HaveEachItsShareAtTheStart) {
   Hosts hosts = {{0, 0}, {1, 0}, {2, 0}};
-  AssignWorkers(7, 3, hosts);
+  AssignWorkers(7, {}, 3, hosts);
   EXPECT_THAT(hosts[0].workers, ElementsAre(0, 3, 6));
   EXPECT_THAT(hosts[1].workers, ElementsAre(1, 4));
   EXPECT_THAT(hosts[2].workers, ElementsAre(2, 5));
 }
 
+TEST(WorkerHosts, ShareEvenlyThoseThatAreNotIdle) {
+  Hosts hosts = Ready({0, 1, 2});
+  hosts[0].workers = {0};
+  hosts[1].workers = {1, 2};
+  AssignWorkers(8, {3, 4, 5, 6, 7}, 3, hosts);
+  EXPECT_THAT(hosts[0].workers, ElementsAre(0));
+  EXPECT_THAT(hosts[1].workers, SizeIs(1));
+  EXPECT_THAT(hosts[2].workers, ElementsAre(2));
+}
+
 TEST(WorkerHosts, TakeOverWhatADeadOneHadEvenly) {
   Hosts hosts = Ready({0, 1, 2});
-  AssignWorkers(12, 3, hosts);
+  AssignWorkers(12, {}, 3, hosts);
   const std::vector<uint32_t> of_the_first = hosts[0].workers;
   hosts.erase(hosts.begin() + 1);
-  AssignWorkers(12, 3, hosts);
+  AssignWorkers(12, {}, 3, hosts);
   EXPECT_THAT(hosts[0].workers, SizeIs(6));
   EXPECT_THAT(hosts[1].workers, SizeIs(6));
   EXPECT_TRUE(std::ranges::includes(hosts[0].workers, of_the_first));
@@ -74,74 +84,74 @@ TEST(WorkerHosts, TakeOverWhatADeadOneHadEvenly) {
 
 TEST(WorkerHosts, LeaveWorkersWhereTheyAreUntilOneThatComesIsReady) {
   Hosts hosts = Ready({0});
-  AssignWorkers(4, 2, hosts);
+  AssignWorkers(4, {}, 2, hosts);
   hosts.push_back({1, kReadyTicks - 1});
-  AssignWorkers(4, 2, hosts);
+  AssignWorkers(4, {}, 2, hosts);
   EXPECT_THAT(hosts[0].workers, SizeIs(4));
   EXPECT_THAT(hosts[1].workers, IsEmpty());
   hosts[1].ticks = kReadyTicks;
-  AssignWorkers(4, 2, hosts);
+  AssignWorkers(4, {}, 2, hosts);
   EXPECT_THAT(hosts[0].workers, ElementsAre(0, 2));
   EXPECT_THAT(hosts[1].workers, ElementsAre(1, 3));
 }
 
 TEST(WorkerHosts, GiveWhatADeadOneHadToThoseThatAreReady) {
   Hosts hosts = Ready({0});
-  AssignWorkers(4, 3, hosts);
+  AssignWorkers(4, {}, 3, hosts);
   hosts.push_back({1, kReadyTicks});
-  AssignWorkers(4, 3, hosts);
+  AssignWorkers(4, {}, 3, hosts);
   hosts.erase(hosts.begin());
   hosts.push_back({2, 1});
-  AssignWorkers(4, 3, hosts);
+  AssignWorkers(4, {}, 3, hosts);
   EXPECT_THAT(hosts[0].workers, SizeIs(4)) << "though another has fewer";
   EXPECT_THAT(hosts[1].workers, IsEmpty());
 }
 
 TEST(WorkerHosts, ShareWithOneThatHasComeAtTheSameTime) {
   Hosts hosts = {{0, 1}};
-  AssignWorkers(4, 2, hosts);
+  AssignWorkers(4, {}, 2, hosts);
   hosts.push_back({1, 1});
-  AssignWorkers(4, 2, hosts);
+  AssignWorkers(4, {}, 2, hosts);
   EXPECT_THAT(hosts[0].workers, ElementsAre(0, 2));
   EXPECT_THAT(hosts[1].workers, ElementsAre(1, 3));
 }
 
 TEST(WorkerHosts, TakeNothingFromOneThatIsNotReady) {
   Hosts hosts = {{0, kReadyTicks - 1}, {1, 0}};
-  AssignWorkers(4, 2, hosts);
+  AssignWorkers(4, {}, 2, hosts);
   ASSERT_THAT(hosts[1].workers, SizeIs(2));
   hosts[0].ticks = kReadyTicks;
-  AssignWorkers(4, 2, hosts);
+  AssignWorkers(4, {}, 2, hosts);
   EXPECT_THAT(hosts[1].workers, SizeIs(2));
 }
 
 TEST(WorkerHosts, HaveTheirOwnBackAfterADeath) {
   Hosts hosts = Ready({0, 1});
-  AssignWorkers(6, 2, hosts);
+  AssignWorkers(6, {}, 2, hosts);
   const std::vector<uint32_t> had = hosts[0].workers;
   hosts[0].workers.clear();
   hosts[0].ticks = 0;
-  AssignWorkers(6, 2, hosts);
+  AssignWorkers(6, {}, 2, hosts);
   ASSERT_THAT(hosts[1].workers, SizeIs(6));
   hosts[0].ticks = kReadyTicks;
-  AssignWorkers(6, 2, hosts);
+  AssignWorkers(6, {}, 2, hosts);
   EXPECT_EQ(hosts[0].workers, had) << "its folder has their files";
 }
 
 TEST(WorkerHosts, GiveOneThatComesFirstWhatIsAtHomeThere) {
   Hosts hosts = Ready({0});
-  AssignWorkers(9, 3, hosts);
+  AssignWorkers(9, {}, 3, hosts);
   hosts.push_back({2, kReadyTicks});
-  AssignWorkers(9, 3, hosts);
+  AssignWorkers(9, {}, 3, hosts);
   EXPECT_THAT(hosts[1].workers, ElementsAre(1, 2, 5, 8));
 }
 
 TEST(WorkerHosts, AreAtMostAsManyAsThereAreWorkers) {
   Hosts hosts = Ready({0, 1, 2});
-  AssignWorkers(1, 3, hosts);
+  AssignWorkers(1, {}, 3, hosts);
   EXPECT_THAT(HostsOf(hosts), SizeIs(1));
   hosts.clear();
-  AssignWorkers(1, 3, hosts);
+  AssignWorkers(1, {}, 3, hosts);
   EXPECT_THAT(hosts, IsEmpty());
 }
 
@@ -163,7 +173,7 @@ TEST(WorkerHosts, AreEvenAndMoveNothingThatNeedNotMove) {
       }
       for (WorkerHost& host : hosts) host.ticks += random() % 2;
       const Hosts before = hosts;
-      AssignWorkers(workers, processes, hosts);
+      AssignWorkers(workers, {}, processes, hosts);
       const HostOf after = HostsOf(hosts);
       ASSERT_EQ(after.size(), hosts.empty() ? 0 : workers);
       if (hosts.empty()) continue;
@@ -177,7 +187,7 @@ TEST(WorkerHosts, AreEvenAndMoveNothingThatNeedNotMove) {
         ASSERT_EQ(Kept(HostsOf(before), after), MostKept(workers, before));
       }
       const Hosts once = hosts;
-      AssignWorkers(workers, processes, hosts);
+      AssignWorkers(workers, {}, processes, hosts);
       for (size_t i = 0; i < hosts.size(); ++i) ASSERT_EQ(hosts[i].workers, once[i].workers);
     }
   }

@@ -127,6 +127,7 @@ TEST(WorkerLeases, FollowOneAnotherUpToTheNext) {
   EXPECT_THAT(why_not([](L& l) { l.set_counted_rows(29); }), HasSubstr("no lease of them"));
   EXPECT_THAT(why_not([](L& l) { l.set_counted_rows(40); }), HasSubstr("is open, and all"));
   EXPECT_THAT(why_not([](L& l) { l.set_counted_rows(46); }), HasSubstr("counted rows"));
+  EXPECT_THAT(why_not([](L& l) { l.set_shares_from(46); }), HasSubstr("before equal shares"));
   EXPECT_THAT(why_not([](L& l) { l.clear_open(); }), HasSubstr("no lease of them"));
   EXPECT_THAT(why_not([](L& l) { l.set_clock(UINT64_MAX); }), HasSubstr("the clock"));
   EXPECT_THAT(why_not([](L& l) { l.set_next_row(UINT64_MAX); }), HasSubstr("rows of worker 3"));
