@@ -29,6 +29,7 @@
 #include "apps/master_flags.h"
 #include "apps/master_topology.h"
 #include "apps/program.h"
+#include "base/error_marks.h"
 #include "base/hash.h"
 #include "base/host_and_port.h"
 #include "job/begun_job.h"
@@ -41,6 +42,7 @@
 #include "master/job_view.h"
 #include "master/master_log.h"
 #include "master/master_loop.h"
+#include "master/plan_reader.h"
 #include "tasks/parameter_options.h"
 #include "topics/control_codec.h"
 
@@ -87,7 +89,7 @@ constexpr char kFooter[] =
     "changed flags concern; the others run on.\n"
     "Ctrl-C and SIGTERM stop all processes in an orderly way: workers first, servers last. After\n"
     "kill -9 they run on, and the next MasterApp takes care of them. A process that was killed is\n"
-    "started again at once, one that has failed after 1, 2, 4 .. 32 seconds.\n"
+    "started again at once, one that has failed within a second, then after 2, 4 .. 32 seconds.\n"
     "\n"
     "Exit codes: 0 the job has ended; 1 an error, or the job has failed; 2 wrong usage; 4 another\n"
     "MasterApp has taken over; 130 stopped by Ctrl-C, SIGTERM or MasterApp stop: its processes "
@@ -226,8 +228,9 @@ Status CheckStrategy(const JobConfig& config, const MasterFlags& flags) {
   if (flags.master_address.empty()) {
     return wrong("WorkerApps find each other by MasterApp; give --master-address HOST:PORT");
   }
-  if (flags.worker_processes == 0 && !config.producer().has_input()) {
-    return wrong("no process is to run; give --worker-processes or --input");
+  if (flags.worker_processes == 0) {
+    return wrong(
+        "with --worker-processes 0 nobody trains; give 1 or more (others can be started by hand)");
   }
   if (flags.master_address.starts_with("0.0.0.0:") || flags.master_address.starts_with("[::]:")) {
     return wrong("WorkerApps connect to --master-address " + flags.master_address +
@@ -393,7 +396,6 @@ StatusOr<Prepared> PrepareLocal(const JobConfig& config, const MasterFlags& flag
     return KeepJobFile(processes.run_dir, std::string(GroupOf(program)), file);
   };
   MILLRACE_ASSIGN_OR_RETURN(prepared.options.plan, PlanOf(config, processes, keep));
-  spdlog::info("job {}: what its processes say is in {}/logs", config.name(), processes.run_dir);
   return prepared;
 }
 
@@ -475,6 +477,20 @@ Status CheckProgramsAsBegun(const JobConfig& config, const MasterFlags& flags,
   return CheckAsBegun(config, programs, begun);
 }
 
+// The same, of what the master before has run. (A job that has ended stays so, whatever the plan.)
+Status CheckPlanAsBegun(const JobConfig& config, const ProcessPlan& plan,
+                        const std::atomic<bool>& stop) {
+  const StatusOr<JobProcesses> before = ReadJobProcesses(config, stop);
+  // Nobody has run it, or the master itself says what is wrong.
+  if (absl::IsFailedPrecondition(before.status())) return absl::OkStatus();
+  MILLRACE_RETURN_IF_ERROR(before.status());
+  const MasterState::Phase phase = before->state.phase();
+  if (phase == MasterState::IDLE || phase == MasterState::ENDED) return absl::OkStatus();
+  const Status kept = CheckKeepsPrograms(before->state.plan(), plan);
+  return kept.ok() ? kept
+                   : WithText(kept, "job " + config.name() + ": " + std::string(kept.message()));
+}
+
 Status Run(const JobFlags& job_flags, MasterFlags flags) {
   MILLRACE_RETURN_IF_ERROR(CheckLauncher(flags));
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, job_flags.Load());
@@ -528,6 +544,10 @@ Status Run(const JobFlags& job_flags, MasterFlags flags) {
   }
   MILLRACE_RETURN_IF_ERROR(PrepareMasterTopics(config, stop));
   MILLRACE_RETURN_IF_ERROR(CheckProgramsAsBegun(config, flags, processes, stop));
+  MILLRACE_RETURN_IF_ERROR(CheckPlanAsBegun(config, prepared.options.plan, stop));
+  if (!in_cluster) {
+    spdlog::info("job {}: what its processes say is in {}/logs", config.name(), processes.run_dir);
+  }
   const StatusOr<JobProcesses> job =
       RunMaster(config, prepared.options, *prepared.launcher, wakeup, stop);
   if (!job.ok()) return NotOfUsage(job.status());

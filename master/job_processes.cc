@@ -106,6 +106,17 @@ void AddEnd(const JobProcessesOptions& options, ProcessPlan& plan) {
   for (const std::string& word : options.end_command) group.add_command(word);
 }
 
+// Null: there are no such processes.
+const ProcessGroup* FindGroup(const ProcessPlan& plan, JobProgram program) {
+  const auto found = std::ranges::find(plan.groups(), GroupOf(program), &ProcessGroup::name);
+  return found == plan.groups().end() ? nullptr : &*found;
+}
+
+// Or a program of one's own.
+bool RunsWorkerApp(const ProcessGroup& workers) {
+  return workers.command_size() > 0 && fs::path(workers.command(0)).filename() == "WorkerApp";
+}
+
 Status CheckEnd(const JobProcessesOptions& options, bool has_processes) {
   if (options.end_command.empty()) return absl::OkStatus();
   if (options.stay) {
@@ -213,6 +224,30 @@ StatusOr<ProcessPlan> PlanJobProcesses(const JobProcessesOptions& options) {
   if (options.worker_processes > 0) AddWorkers(options, plan);
   if (!options.end_command.empty()) AddEnd(options, plan);
   return plan;
+}
+
+Status CheckKeepsPrograms(const ProcessPlan& before, const ProcessPlan& next) {
+  const std::string remedy =
+      ", and the job would end without them. Give the flags that the job was begun with, or "
+      "another "
+      "--job for another job";
+  const ProcessGroup* const servers = FindGroup(before, JobProgram::kServer);
+  if (servers != nullptr && FindGroup(next, JobProgram::kServer) == nullptr) {
+    return absl::FailedPreconditionError(
+        "MasterApp runs the servers of this job, and by these flags it would stop them" + remedy);
+  }
+  const ProcessGroup* const old_workers = FindGroup(before, JobProgram::kWorker);
+  if (old_workers == nullptr) return absl::OkStatus();
+  const ProcessGroup* const new_workers = FindGroup(next, JobProgram::kWorker);
+  if (new_workers == nullptr) {
+    // (With servers a person may start WorkerApps by hand from now on.)
+    if (servers != nullptr || !RunsWorkerApp(*old_workers)) return absl::OkStatus();
+  } else if (RunsWorkerApp(*old_workers) == RunsWorkerApp(*new_workers)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "MasterApp runs ", RunsWorkerApp(*old_workers) ? "WorkerApps" : "a --worker-command",
+      " in this job, and by these flags it would stop these processes", remedy));
 }
 
 JobConfig JobFileOf(const JobConfig& config, JobProgram program, std::string_view folder) {

@@ -53,6 +53,11 @@ inline constexpr JobProgram kJobPrograms[] = {JobProgram::kServer, JobProgram::k
                                               JobProgram::kProducer};
 std::string_view GroupOf(JobProgram program);  // "server", "worker", "producer"
 
+// Whether a master with the plan `next` may go on with a job whose plan is `before`. Processes may
+// be more or fewer, but a job whose servers or workers would be stopped for another kind of
+// programs, or for none, would end without them. FailedPrecondition: it may not, and why.
+Status CheckKeepsPrograms(const ProcessPlan& before, const ProcessPlan& next);
+
 // The settings of one program: without those that concern others alone, whose change is then no
 // reason to start it again. (A WorkerApp that trains by all-reduce needs what a server does.) Paths
 // of files are absolute: `folder` is where relative ones begin.

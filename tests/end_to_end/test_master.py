@@ -517,6 +517,24 @@ class Masters(OnABroker):
         self.assertEqual(job.wait("second"), 130)
         self.assertEqual(job.running(), {})
 
+    def test_that_would_stop_what_trains_are_refused(self):
+        job = self.job(rate=20, rows=400)
+        job.start().wait_for_rows(60)
+        for number, (flags, words) in enumerate([
+            (["--server-processes", "0", "--worker-command", "true"], "runs the servers of this job"),
+            (["--server-processes", "0", "--worker-processes", "0", "--master-address", "127.0.0.1:0"],
+             "runs the servers of this job"),
+            (["--worker-command", "true"], "runs WorkerApps in this job"),
+        ]):  # fmt: skip
+            with self.subTest(flags=flags):
+                name = f"other-{number}"
+                job.commands[name] = [MASTER, "--brokers", self.broker.address, "--job", job.name,
+                                      "--run-dir", job.run_dir, *flags]  # fmt: skip
+                job.start(name)
+                self.assertEqual(job.wait(name), 1, job.log(name))
+                self.assertIn(words, job.said(name))
+        self.assert_ended_well(job)
+
     def test_give_a_worker_s_slot_to_a_server(self):
         job = self.sleepers("--slots", "2")
         job.start().wait_for_log("master", "worker-0 runs")

@@ -205,7 +205,7 @@ class Tasks(test_master.OnABroker):
         for number, (flags, words) in enumerate([
             (alone, "no process is to run: give"),
             ([*alone, *served, "--worker-command", "true"], "no effect with --worker-processes 0"),
-            ([*alone, *served, *all_reduce], "no process is to run; give --worker-processes"),
+            ([*alone, *served, *all_reduce], "with --worker-processes 0 nobody trains"),
             ([*alone, *served, "--sharding", "dynamic"], "--worker-processes 0 starts none"),
             ([*alone, "--master-address", "here"], "a HOST:PORT is needed"),
             (["--task-fault-tolerance", "off"], "--task-fault-tolerance has no effect without"),

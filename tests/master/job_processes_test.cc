@@ -143,6 +143,38 @@ TEST(JobProcessesTest, AnyCommandMayTakeThePlaceOfWorkerApp) {
               ElementsAre("/usr/bin/python3", "train.py", "--rank", "7"));
 }
 
+TEST(JobProcessesTest, OfAJobMayBeMoreOrFewerButNotOfAnotherKind) {
+  const auto refused = [](const JobProcessesOptions& before, const JobProcessesOptions& next) {
+    const Status status = CheckKeepsPrograms(PlanOf(before), PlanOf(next));
+    EXPECT_TRUE(status.ok() || absl::IsFailedPrecondition(status)) << status;
+    return std::string(status.message());
+  };
+  JobProcessesOptions fewer = Options();
+  fewer.server_processes = 1;
+  fewer.has_input = false;
+  fewer.worker_processes = 9;
+  EXPECT_EQ(refused(Options(), fewer), "");
+  JobProcessesOptions by_hand = Options();
+  by_hand.worker_processes = 0;
+  EXPECT_EQ(refused(Options(), by_hand), "");
+  EXPECT_EQ(refused(by_hand, Options()), "");
+  JobProcessesOptions own = Options();
+  own.worker_command = {"/usr/bin/true"};
+  EXPECT_THAT(refused(Options(), own), HasSubstr("runs WorkerApps in this job"));
+  EXPECT_THAT(refused(own, Options()), HasSubstr("runs a --worker-command in this job"));
+  JobProcessesOptions serverless = own;
+  serverless.server_processes = 0;
+  EXPECT_THAT(refused(Options(), serverless), HasSubstr("the servers of this job"));
+  EXPECT_EQ(refused(serverless, serverless), "");
+  JobProcessesOptions all_reduce = Options();
+  all_reduce.server_processes = 0;
+  all_reduce.all_reduce = true;
+  JobProcessesOptions nobody = all_reduce;
+  nobody.worker_processes = 0;
+  EXPECT_THAT(refused(all_reduce, nobody), HasSubstr("runs WorkerApps"));
+  EXPECT_THAT(refused(all_reduce, serverless), HasSubstr("runs WorkerApps"));
+}
+
 TEST(JobProcessesTest, ACommandMayRunWhenTheOthersHaveEnded) {
   JobProcessesOptions options = Options();
   EXPECT_EQ(PlanOf(options).groups_size(), 3);
