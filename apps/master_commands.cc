@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,15 +17,15 @@
 #include "base/error_marks.h"
 #include "base/interruptible_output.h"
 #include "base/printable.h"
-#include "job/kafka_options.h"
 #include "job/stop_signal.h"
-#include "kafka/admin.h"
+#include "job/topic_exists.h"
 #include "master/job_view.h"
 #include "master/master_requests.h"
 #include "master/model_quality.h"
 #include "master/plan_reader.h"
 #include "master/status_json.h"
 #include "master/status_table.h"
+#include "topics/master_topics.h"
 
 namespace millrace {
 namespace {
@@ -117,9 +116,11 @@ StatusOr<JobConfig> LoadToAsk(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(JobConfig config, flags.Load());
   if (!config.has_broker_timeout_s()) config.set_broker_timeout_s(kBrokerTimeoutS);
   const std::atomic<bool>& stop = StopOnSignals();
-  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<KafkaAdmin> admin,
-                            KafkaAdmin::Create(ToKafkaOptions(config), "master-command"));
-  MILLRACE_RETURN_IF_ERROR(admin->WaitForBroker([&stop] { return stop.load(); }));
+  // Who reads a topic that is not there waits for it.
+  const StatusOr<bool> has_plan =
+      TopicExists(config, MasterTopicName(config.name(), MasterTopic::kPlan), stop);
+  MILLRACE_RETURN_IF_ERROR(has_plan.status());
+  if (!*has_plan) return NoMasterError(config);
   return config;
 }
 
@@ -160,6 +161,7 @@ Status Resize(const JobFlags& flags) {
 }
 
 Status Reshard(const JobFlags& flags, uint32_t shards) {
+  MILLRACE_RETURN_IF_ERROR(CheckShardCount(shards));  // before a broker is asked
   MILLRACE_ASSIGN_OR_RETURN(const JobConfig config, LoadToAsk(flags));
   MILLRACE_ASSIGN_OR_RETURN(const JobProcesses job, ReshardJob(config, shards, StopOnSignals()));
   return Print(StatusTable(config.name(), job));

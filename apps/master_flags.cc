@@ -79,6 +79,11 @@ void AddProgramFlags(CLI::App& app, MasterFlags& flags) {
          "number of the process, from 0, and {incarnation} the number of this start, which\n"
          "no other start in the job has. Words as in a shell, with quotes")
       ->type_name("COMMAND")
+      ->check(CLI::Validator(
+          [](const std::string& command) {
+            return std::string(command.empty() ? "the command is empty" : "");
+          },
+          ""))
       ->group(kGroup);
   app.add_option(
          "--end-command", flags.end_command,
@@ -167,6 +172,8 @@ void AddTaskFlags(CLI::App& app, MasterFlags& flags) {
 }  // namespace
 
 void AddMasterFlags(CLI::App& app, MasterFlags& flags) {
+  // As of a job's other flags (JobFlags).
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   AddOwnFlags(app, flags);
   AddProgramFlags(app, flags);
   AddLeaseFlags(app, flags);

@@ -16,6 +16,8 @@ Status FileError(const std::string& message, int error) {
     case EMFILE:
     case ENFILE:
       return absl::ResourceExhaustedError(message + "; raise the limit of open files (ulimit -n)");
+    case EPIPE:
+      return absl::UnavailableError(message + "; who read it has closed it");
     case EACCES:
     case EPERM:
     case EROFS:

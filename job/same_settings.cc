@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "base/error_marks.h"
 
 namespace millrace {
 namespace {
@@ -46,7 +47,11 @@ Status CheckSameFeatures(const JobFeatures& published, const JobFeatures& given)
 }
 
 Status CheckSameTraining(const JobTraining& published, const JobTraining& given) {
-  return CheckEqual(published, given, "set of training settings");
+  Status same = CheckEqual(published, given, "set of training settings");
+  if (same.ok() || published.shards() == given.shards()) return same;
+  return WithText(same,
+                  std::string(same.message()) +
+                      ". (--shards is what the job began with, also after MasterApp reshard)");
 }
 
 Status CheckSameWorkers(const JobFeatures& published, const JobConfig& given) {

@@ -254,7 +254,8 @@ StatusOr<std::vector<ProcessReport>> LocalLauncher::Look() {
       *report.mutable_end() = std::move(state.end);
     } else if (state.stage == Stage::kLost) {
       report.mutable_end()->set_cause(ProcessEnd::UNKNOWN);
-      report.mutable_end()->set_detail("the process that waited for it was killed");
+      report.mutable_end()->set_detail(
+          "the process that waited for it has left no note: it was killed, or could not write one");
     }
   }
   return reports;

@@ -71,7 +71,10 @@ StatusOr<std::string> KeepJobFile(const std::string& run_dir, const std::string&
       const StatusOr<std::string> before = ReadWholeFile(newest, kMostBytes);
       if (before.ok() && *before == text) return newest;
     }
-    MILLRACE_RETURN_IF_ERROR(WriteAtomicFile(path, text));
+    const Status written = WriteAtomicFile(path, text);
+    // Another MasterApp of this job that begins at the same moment may be writing it.
+    if (absl::IsFailedPrecondition(written)) continue;
+    MILLRACE_RETURN_IF_ERROR(written);
     return path;
   }
   return absl::ResourceExhaustedError(absl::StrCat(folder, " has ", kMostFiles - 1, " files of ",

@@ -154,13 +154,31 @@ void AddLeaseNews(const JobProcesses& before, const JobProcesses& now,
   }
 }
 
-std::string JobNews(const MasterState& before, const MasterState& now) {
-  if (before.phase() == now.phase()) return "";
+// Names of those that were given up; the job goes on without a worker.
+std::string GivenUp(const std::vector<ProcessState>& processes) {
+  std::string names;
+  for (const ProcessState& process : processes) {
+    if (process.phase() != ProcessState::FAILED) continue;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", ToText(process.process()));
+  }
+  return names;
+}
+
+std::string EndNews(const JobProcesses& now) {
+  const std::string given_up = GivenUp(now.processes);
+  if (given_up.empty()) return "the job has ended: all processes have done their work";
+  return absl::StrCat("the job has ended; given up: ", given_up,
+                      "; the other processes have done their work");
+}
+
+std::string JobNews(const JobProcesses& before, const JobProcesses& after) {
+  const MasterState& now = after.state;
+  if (before.state.phase() == now.phase()) return "";
   switch (now.phase()) {
     case MasterState::STOPPING:
       return "the job's processes are being stopped";
     case MasterState::ENDED:
-      return "the job has ended: all processes have done their work";
+      return EndNews(after);
     case MasterState::STOPPED:
       return "the job's processes are stopped; MasterApp, started again, continues the job";
     case MasterState::FAILED:
@@ -197,7 +215,7 @@ std::vector<std::string> News(const JobProcesses& before, const JobProcesses& no
   }
   AddNodeNews(before.nodes, now.nodes, all);
   AddLeaseNews(before, now, all);
-  add(JobNews(before.state, now.state));
+  add(JobNews(before, now));
   return all;
 }
 

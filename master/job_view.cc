@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "master/job_processes.h"
 #include "topics/process_name.h"
 #include "topics/task_codec.h"
 
@@ -68,7 +69,8 @@ std::optional<ServersAlone> FindServersAlone(const JobProcesses& now) {
   ServersAlone alone{.for_s = now.state.ticks()};
   bool has_servers = false;
   for (const ProcessGroup& group : now.state.plan().groups()) {
-    const bool is_own = group.shards() == 0 && group.logical_workers() == 0 && !group.at_end();
+    const bool is_own =
+        group.name() == GroupOf(JobProgram::kWorker) && group.logical_workers() == 0;
     for (const ProcessState& process : now.processes) {
       if (process.process().group() != group.name()) continue;
       has_servers |= group.shards() > 0 && process.phase() == ProcessState::RUNNING;

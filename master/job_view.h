@@ -73,8 +73,8 @@ bool IsOver(const JobTaskSet& set);
 // `plan` for 10 seconds.
 bool IsMasterSilent(const JobProcesses& now);
 
-// Servers that run though the processes of one's own (which are given no logical workers, as
-// WorkerApps are) have all ended with exit code 0.
+// Servers that run though the processes of --worker-command have all ended with exit code 0.
+// (WorkerApps leave the job before they end, and CsvProducer ends when it has sent all rows.)
 struct ServersAlone {
   std::string ended{};  // names of these, "worker-0, worker-1"
   uint64_t for_s = 0;   // since the last of them ended (SecondsIn)

@@ -349,17 +349,20 @@ StatusOr<JobProcesses> ResizeJob(const JobConfig& config, uint32_t workers,
         // It was refused: rows have ended, or somebody else was faster.
         MILLRACE_RETURN_IF_ERROR(CheckResize(config, now, workers, stop).status());
         return absl::UnavailableError(
-            absl::StrCat("MasterApp of the job ", config.name(),
-                         " has not changed the number of workers: its log says why. Try again"));
+            absl::StrCat("MasterApp of the job ", config.name(), " has not changed the number of ",
+                         "workers to ", workers, ", since another command changed it to ",
+                         now.leases->size, " meanwhile: try again, or leave it so"));
       });
+}
+
+Status CheckShardCount(uint32_t shards) {
+  if (shards >= 1 && shards <= kMostShards) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--shards ", shards, ": give 1 to ", kMostShards));
 }
 
 StatusOr<JobProcesses> ReshardJob(const JobConfig& config, uint32_t shards,
                                   const std::atomic<bool>& stop) {
-  if (shards < 1 || shards > kMostShards) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--shards ", shards, ": give 1 to ", kMostShards));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckShardCount(shards));
   MILLRACE_ASSIGN_OR_RETURN(JobProcesses job, ReadJobProcesses(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const bool changes, CheckReshard(config, job, shards, stop));
   if (!changes) return job;
@@ -384,8 +387,9 @@ StatusOr<JobProcesses> ReshardJob(const JobConfig& config, uint32_t shards,
         // It was refused: somebody else was faster.
         MILLRACE_RETURN_IF_ERROR(CheckReshard(config, now, shards, stop).status());
         return absl::UnavailableError(
-            absl::StrCat("MasterApp of the job ", config.name(),
-                         " has not changed the number of shards: its log says why. Try again"));
+            absl::StrCat("MasterApp of the job ", config.name(), " has not changed the number of ",
+                         "shards to ", shards, ", since another command was faster (it has ",
+                         now.state.layout().shards(), "): try again, or leave it so"));
       });
 }
 

@@ -31,9 +31,12 @@ StatusOr<JobProcesses> ResizeJob(const JobConfig& config, uint32_t workers,
 StatusOr<JobProcesses> MoveShard(const JobConfig& config, uint32_t shard, const std::string& to,
                                  const std::atomic<bool>& stop);
 
+// Whether a job may have so many shards. InvalidArgument says how many it may have.
+Status CheckShardCount(uint32_t shards);
+
 // Gives the job another number of shards (docs/master.md), and waits until its plan has them. OK,
 // too, when it has so many already. InvalidArgument or FailedPrecondition, and nothing has changed:
-// fewer than one, more than there may be, a job without servers of its master, of trainers of one's
+// a number that CheckShardCount refuses, a job without servers of its master, of trainers of one's
 // own or of several groups of servers, one that has ended, or is changing its shards or workers.
 // Unavailable and Cancelled as above.
 StatusOr<JobProcesses> ReshardJob(const JobConfig& config, uint32_t shards,

@@ -1,19 +1,24 @@
 #include "master/model_quality.h"
 
 #include "job/metric_points.h"
+#include "job/topic_exists.h"
 #include "kafka/timeouts.h"
 #include "kafka/wakeup.h"
 #include "topics/figures_verdict.h"
 #include "topics/metric_point_codec.h"
+#include "topics/topics.h"
 
 namespace millrace {
 
 StatusOr<std::optional<std::string>> ReadWorseThanPrior(const JobConfig& config,
                                                         const std::atomic<bool>& stop) {
+  // A job of other programs has no such topic, and who reads one that is not there waits for it.
+  MILLRACE_ASSIGN_OR_RETURN(const bool has_figures,
+                            TopicExists(config, TopicName(config.name(), Topic::kMetrics), stop));
+  if (!has_figures) return std::nullopt;
   Wakeup wakeup;
   StatusOr<MetricPoints> points =
       MetricPoints::TryToOpen(config, "master-status", MetricPoints::kFewMinutes, &wakeup);
-  if (absl::IsNotFound(points.status())) return std::nullopt;
   MILLRACE_RETURN_IF_ERROR(points.status());
   Figures newest;
   const auto take = [&newest](const ConsumedRecord& record) {

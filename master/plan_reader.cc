@@ -54,12 +54,6 @@ StatusOr<Plan> ReadPlanOnce(const KafkaOptions& kafka, const std::string& topic,
   return plan;
 }
 
-Status NoMaster(const JobConfig& config) {
-  return absl::FailedPreconditionError(absl::StrCat("no MasterApp has run the job ", config.name(),
-                                                    " at ", config.brokers(),
-                                                    ": check --job and --brokers"));
-}
-
 StatusOr<Plan> ReadWholePlan(const JobConfig& config, const std::atomic<bool>& stop) {
   const std::string topic = MasterTopicName(config.name(), MasterTopic::kPlan);
   const BrokerRetry broker_retry(stop, config.broker_timeout_s());
@@ -67,6 +61,12 @@ StatusOr<Plan> ReadWholePlan(const JobConfig& config, const std::atomic<bool>& s
 }
 
 }  // namespace
+
+Status NoMasterError(const JobConfig& config) {
+  return absl::FailedPreconditionError(absl::StrCat("no MasterApp has run the job ", config.name(),
+                                                    " at ", config.brokers(),
+                                                    ": check --job and --brokers"));
+}
 
 StatusOr<PlanRecords> ReadPlan(const JobConfig& config, const std::atomic<bool>& stop) {
   MILLRACE_ASSIGN_OR_RETURN(Plan plan, ReadWholePlan(config, stop));
@@ -76,7 +76,7 @@ StatusOr<PlanRecords> ReadPlan(const JobConfig& config, const std::atomic<bool>&
 StatusOr<JobProcesses> ReadJobProcesses(const JobConfig& config, const std::atomic<bool>& stop) {
   const StatusOr<Plan> plan = ReadWholePlan(config, stop);
   if (absl::IsNotFound(plan.status()) || (plan.ok() && plan->records.empty())) {
-    return NoMaster(config);
+    return NoMasterError(config);
   }
   MILLRACE_RETURN_IF_ERROR(plan.status());
   const StatusOr<MasterProcessor> master = MasterProcessor::Restore(config.epoch(), plan->records);

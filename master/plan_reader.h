@@ -11,6 +11,9 @@
 
 namespace millrace {
 
+// FailedPrecondition, with the remedy: no master has run this job.
+Status NoMasterError(const JobConfig& config);
+
 // The newest committed value of each key, up to the end as it is now. Errors: NotFound: there is no
 // such topic; DataLoss: more keys than a master writes; Cancelled when `stop` is set; Unavailable
 // or DeadlineExceeded when no broker answers for config.broker_timeout_s (0: never).

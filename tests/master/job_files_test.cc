@@ -9,6 +9,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/atomic_file.h"
+
 namespace millrace {
 namespace {
 
@@ -46,6 +48,14 @@ TEST_F(JobFilesTest, TheSameSettingsKeepTheirFileAndOthersGetANewOne) {
   // Back to what it was before is another change.
   EXPECT_THAT(Keep("server", 4), EndsWith("/config/server-3.textproto"));
   EXPECT_THAT(Keep("worker", 4), EndsWith("/config/worker-1.textproto"));
+}
+
+TEST_F(JobFilesTest, ANumberThatAnotherMasterIsWritingIsLeftToIt) {
+  Keep("server", 4);
+  const std::string theirs = folder_ + "/config/server-2.textproto";
+  StatusOr<AtomicFile> other = AtomicFile::Create(theirs);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_THAT(Keep("server", 5), EndsWith("/config/server-3.textproto"));
 }
 
 TEST_F(JobFilesTest, AreNamedByTheirContentWhereTheyAreNoFiles) {

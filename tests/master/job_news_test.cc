@@ -102,6 +102,17 @@ TEST(NewsTest, LeasesBeginAndNoFurtherRowComes) {
   EXPECT_THAT(News(WithLeases(true), WithLeases(true)), IsEmpty());
 }
 
+TEST(NewsTest, TheJobHasEndedAndWhoWasGivenUpIsNamed) {
+  const ProcessState ended = Ended(Process(ProcessState::ENDED, 3), ProcessEnd::EXITED, 0);
+  EXPECT_THAT(News(Job({ended}), Job({ended}, MasterState::ENDED)),
+              ElementsAre("the job has ended: all processes have done their work"));
+  const ProcessState failed = Ended(Process(ProcessState::FAILED, 3), ProcessEnd::EXITED, 1);
+  EXPECT_THAT(
+      News(Job({failed}), Job({failed}, MasterState::ENDED)),
+      ElementsAre(
+          "the job has ended; given up: worker-0; the other processes have done their work"));
+}
+
 TEST(NewsTest, TheNumberOfWorkersIsToChangeAndHasChanged) {
   JobProcesses changing = WithLeases(false);
   changing.leases->size = 2;
@@ -128,6 +139,12 @@ TEST(NewWarningsTest, ServersThatAllTrainersHaveLeftAloneAreToldOnce) {
   EXPECT_THAT(NewWarnings(soon, JobOfTrainers({ended, other}, 130)), IsEmpty());
   JobProcesses of_rows = late;  // WorkerApps end when the job does
   of_rows.state.mutable_plan()->mutable_groups(0)->set_logical_workers(2);
+  EXPECT_THAT(NewWarnings(soon, of_rows), IsEmpty());
+  // A producer that has sent all rows tells nothing of those that train on them.
+  ProcessState producer = ended;
+  producer.mutable_process()->set_group("producer");
+  of_rows.processes = {ServerWith(0, {0}), producer, Running()};
+  of_rows.state.mutable_plan()->add_groups()->set_name("producer");
   EXPECT_THAT(NewWarnings(soon, of_rows), IsEmpty());
 }
 
