@@ -71,6 +71,8 @@ void ClientLog::Line(int level, std::string_view kind, std::string_view text) {
   if (kind == "MAXPOLL") return;
   // So does the reader of a topic that is deleted.
   if (kind == "PARTCNT") return;
+  // A program that another one has replaced says so, and who has.
+  if (text.find("fenced by a newer instance") != std::string_view::npos) return;
   if (kind == "FAIL") {
     ConnectionFailed(text);
   } else if (!outages_.empty() && text.find("transport failure") != std::string_view::npos) {

@@ -38,6 +38,16 @@ TEST_F(ClientLogTest, AnOutageIsOneLineAndItsEndAnother) {
                                   "kafka: connected to 127.0.0.1:9092 after 155.0 s"));
 }
 
+TEST_F(ClientLogTest, WhoIsFencedSaysSoItself) {
+  log_.Line(3, "TXNERR",
+            "[thrd:main]: Fatal transaction error: Failed to end transaction: Local: This instance "
+            "has been fenced by a newer instance (_FENCED)");
+  log_.Line(0, "FATAL",
+            "[thrd:main]: Fatal error: Local: This instance has been fenced by a newer instance: "
+            "Failed to end transaction");
+  EXPECT_THAT(lines_, IsEmpty());
+}
+
 TEST_F(ClientLogTest, CoordinatorsAndBrokersOfOneAddressAreOneOutage) {
   log_.Line(3, "FAIL", kRefused);
   log_.Line(3, "FAIL",
