@@ -142,7 +142,8 @@ FlagGroup TrainingGroup() {
            "Regression by huber: an error beyond so many times the mean absolute error counts as "
            "an outlier"},
           {"--class-weight", "training.class_weight",
-           "NAME=W,NAME=W: multiply the loss of these classes' rows by W (others: 1); balanced: W "
+           "NAME=W,... or balanced. NAME=W: multiply the loss of these classes' rows by W (others: "
+           "1); balanced: W "
            "is inversely proportional to how frequent the class has been so far, at most 100"},
           {"--freeze-after", "training.freeze_after_rows",
            "Rows from this number on are tested, not trained on; 0: none"},
@@ -169,7 +170,9 @@ FlagGroup WorkersGroup() {
            "four times --workers, and at least 16"},
           {"--consistency,--max-vector-clock-delay,--max_vector_clock_delay",
            "training.consistency",
-           "sequential, eventual, bounded:K; or the maximum delay: 0, -1, K", "sequential"},
+           "sequential, eventual, bounded:K; or the maximum delay in rounds: 0 (sequential), -1 "
+           "(eventual), K",
+           "sequential"},
           {"--pipeline", "training.pipeline",
            "Bounded and eventual jobs: updates of a worker that may be under way at once; each one "
            "more counts as a round of delay",

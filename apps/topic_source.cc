@@ -141,18 +141,18 @@ void AddLabels(CLI::App& app, LateLabelOptions& labels) {
       ->group(kLabelGroup);
   app.add_option("--join-memory", labels.memory_mb,
                  "MiB that rows which wait, and labels, may take; more is an error [512]")
-      ->check(CLI::Range(16, 1 << 20))
+      ->check(CLI::Range(16, 1 << 20).description(""))
       ->type_name("MIB")
       ->group(kLabelGroup);
 }
 
 void AddFormat(CLI::App& app, Flags& flags) {
   SourceFormat::Options& format = flags.options.format;
-  app.add_option("--format", flags.format,
-                 "What a record's value is: a JSON object, an Avro record, or a line of\nCSV")
-      ->check(CLI::IsMember({"json", "avro", "csv"}))
+  app.add_option(
+         "--format", flags.format,
+         "What a record's value is: a JSON object, an Avro record, or a line of\nCSV [json]")
+      ->check(CLI::IsMember({"json", "avro", "csv"}).description(""))
       ->type_name("json|avro|csv")
-      ->capture_default_str()
       ->group(kGroup);
   app.add_option("--schema-registry", format.registry.url,
                  "With --format avro: the URL of the schema registry whose header records\nhave")
@@ -201,28 +201,27 @@ int main(int argc, char** argv) {
   millrace::AddLabels(app, options.labels);
   app.add_option("--from", own.from,
                  "Where a new job begins: beginning, now, or a time (of the records'\n"
-                 "timestamps, ISO 8601 or seconds since 1970)")
-      ->capture_default_str()
+                 "timestamps, ISO 8601 or seconds since 1970) [beginning]")
+      ->type_name("WHERE")
       ->group(kGroup);
   app.add_flag("--until-end", options.until_end,
                "Read what the topic holds at the start, then end the stream")
       ->group(kGroup);
   app.add_option("--on-data-loss", own.on_data_loss,
                  "When records were deleted before they were read: stop with an error, or\n"
-                 "count them, say so and continue after them")
-      ->check(CLI::IsMember({"stop", "continue"}))
+                 "count them, say so and continue after them [stop]")
+      ->check(CLI::IsMember({"stop", "continue"}).description(""))
       ->type_name("stop|continue")
-      ->capture_default_str()
       ->group(kGroup);
   app.add_option("--transaction-interval", own.interval_s,
-                 "Seconds between transactions, at least: a row waits for so long at most")
+                 "Seconds between transactions, at least: a row waits for so long at most\n[0.1]")
       ->check(millrace::FiniteRange(0.005, 60))
-      ->capture_default_str()
+      ->type_name("SECONDS")
       ->group(kGroup);
   app.add_option("--rows-per-turn", own.rows_per_turn,
                  "So many consecutive rows go to one logical worker, then as many to the\n"
                  "next [1]")
-      ->check(CLI::Range(1, 65536))
+      ->check(CLI::Range(1, 65536).description(""))
       ->type_name("UINT")
       ->group(kGroup);
   app.add_flag("--dead-letter-reasons-only", options.reasons_only,
