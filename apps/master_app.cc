@@ -101,6 +101,9 @@ constexpr char kFooter[] =
 
 constexpr uint64_t kTaskTimeoutS = 1800;
 constexpr uint64_t kNodeTimeoutS = 30;
+// WorkerApps give two signs a second, on a thread of their own; while one is not yet taken for dead
+// the others cannot train.
+constexpr uint64_t kMemberTimeoutS = 10;
 
 // ---- what is to run ----
 
@@ -346,7 +349,8 @@ StatusOr<TaskServerOptions> TasksOf(const JobConfig& config, const MasterFlags& 
   tasks.address = flags.master_address;
   tasks.timeout_ticks = flags.task_timeout_s.value_or(kTaskTimeoutS);
   if (flags.task_fault_tolerance == kOff) tasks.most_failures = 0;
-  tasks.node_timeout_ticks = flags.node_timeout_s.value_or(kNodeTimeoutS);
+  tasks.node_timeout_ticks = flags.node_timeout_s.value_or(
+      TrainsByAllReduce(config.training()) ? kMemberTimeoutS : kNodeTimeoutS);
   tasks.seed = Fnv1a64(config.name());
   MILLRACE_RETURN_IF_ERROR(AddFollowers(flags, tasks));
   return tasks;

@@ -163,7 +163,7 @@ void AddTaskFlags(CLI::App& app, MasterFlags& flags) {
   app.add_option(
          "--node-timeout", flags.node_timeout_s,
          "Seconds without a sign of life after which a node counts as dead. For nodes that\n"
-         "join from now on [30]")
+         "join from now on [30; 10 with --distribution-strategy AllReduce]")
       ->check(CLI::Range(1, 1'000'000'000).description(""))
       ->type_name("UINT")
       ->group(kTaskGroup);
