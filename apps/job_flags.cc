@@ -2,12 +2,8 @@
 
 #include <google/protobuf/text_format.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,11 +16,13 @@
 #include "apps/topology_file.h"
 #include "apps/version.h"
 #include "base/check.h"
+#include "base/whole_file.h"
 #include "processors/policy.h"
 
 namespace millrace {
 namespace {
 
+constexpr size_t kMostConfigBytes = size_t{16} << 20;
 constexpr size_t kHelpColumns = 70;  // of the text beside the flags' names
 
 Status SetConsistency(const std::string& text, JobConfig& config) {
@@ -156,16 +154,12 @@ StatusOr<JobConfig> JobFlags::Load() const {
     if (std::filesystem::is_directory(config_file_)) {
       return absl::NotFoundError("the configuration " + config_file_ + " is a folder");
     }
-    errno = 0;
-    std::ifstream file(config_file_);
-    std::ostringstream text;
-    // An empty file, of which nothing can be put out either, is an empty configuration.
-    if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
-    if (!file.eof() && (!file || !text)) {
-      const std::string reason = errno != 0 ? std::string(": ") + std::strerror(errno) : "";
-      return absl::NotFoundError("the configuration " + config_file_ + " cannot be read" + reason);
+    const StatusOr<std::string> text = ReadWholeFile(config_file_, kMostConfigBytes);
+    if (!text.ok()) {
+      return absl::NotFoundError("the configuration " + config_file_ +
+                                 " cannot be read: " + std::string(text.status().message()));
     }
-    MILLRACE_RETURN_IF_ERROR(ParseConfigText(text.str(), config_file_, config));
+    MILLRACE_RETURN_IF_ERROR(ParseConfigText(*text, config_file_, config));
   }
   for (const auto& override : overrides_) MILLRACE_RETURN_IF_ERROR(override(config));
   MILLRACE_RETURN_IF_ERROR(ApplyTopology(config));

@@ -458,6 +458,8 @@ class Programs(unittest.TestCase):
     def test_a_configuration_that_cannot_be_read_says_why(self):
         self.assert_one_line(run("ServerApp", "--config", self.folder / "none"), 1,
                              "none cannot be read: No such file or directory")
+        self.assert_one_line(run("ServerApp", "--config", "/dev/zero"), 1,
+                             "the configuration /dev/zero cannot be read: it has more than")
 
     def test_a_snapshot_folder_that_cannot_be_written_ends_a_server_at_once(self):
         result = run("ServerApp", "--brokers", self.nobody, "--snapshot-dir", "/dev/null/snapshots")
