@@ -315,6 +315,7 @@ class RealCluster:
             self.client.pods(f"/{name}", "PATCH", {"metadata": {"finalizers": None}},
                              kind="application/merge-patch+json")  # fmt: skip
             self.delete(name, 0)
+        (self.nodes / "begun").unlink(missing_ok=True)  # which processes have (pod_process.py)
 
     def pods(self):
         return {pod["metadata"]["name"]: pod for pod in self.client.pods()["items"]}
