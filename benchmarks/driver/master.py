@@ -48,7 +48,8 @@ ON_ITS_WAY_MS = {"by group": 1000, "by plan": 50}
 # By then a process that has been started again hosts its share (kReadyTicks), and trains.
 SHARED_S = 5
 # After a move or a death: rounds have paused, and go on.
-PAUSED_MS = 6000
+PAUSED_MS = 3000
+PAUSED_RATE = 2000  # rows per second: rounds are 16 ms apart, which is less than any pause
 # Else updates would be deleted before they are read.
 SERVER = ["--checkpoint-interval", "60"]
 WORKER = ["--session-timeout", SESSION_S]
@@ -223,7 +224,7 @@ def pauses(options, name, data, disturb):
     draw = random.Random(1)
     seconds, stood = [], []
     with ByMaster(options.broker, name, loop.SPARSE) as job:
-        job.begin(data, 2, "--shards", 3)
+        job.begin(data, 2, "--shards", 3, "--rate", PAUSED_RATE)
         for i in range(3):
             job.wait_for(f"server-{i}", "answers workers")
         updates = Updates(job)
