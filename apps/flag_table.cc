@@ -61,10 +61,9 @@ FlagGroup FeatureGroup() {
            "0, in any case of letters: 1 and 0. (true and false are so in any --numeric column)"},
           {"--time-features", "features.times",
            "Columns of times: ISO 8601, or seconds or milliseconds since 1970. Of a column T there "
-           "are "
-           "T.hour, T.weekday (1: Monday), T.month and T.days (since 1970, with a fraction), which "
-           "--numeric, --categorical, --bins and --ids may name; if none of them does, the days "
-           "are a numeric column and the others categorical ones"},
+           "are T.hour, T.weekday (1: Monday), T.month and T.days (since 1970, with a fraction), "
+           "which --numeric, --categorical, --bins and --ids may name; if none of them does, the "
+           "days are a numeric column and the others categorical ones"},
           {"--decimal-comma", "features.decimal_comma",
            "Numbers are written with a decimal comma, and points between groups of digits: "
            "1.234,5"},
@@ -143,8 +142,9 @@ FlagGroup TrainingGroup() {
            "an outlier"},
           {"--class-weight", "training.class_weight",
            "NAME=W,... or balanced. NAME=W: multiply the loss of these classes' rows by W (others: "
-           "1); balanced: W "
-           "is inversely proportional to how frequent the class has been so far, at most 100"},
+           "1); balanced: W is inversely proportional to how frequent the class has been so far, "
+           "at "
+           "most 100"},
           {"--freeze-after", "training.freeze_after_rows",
            "Rows from this number on are tested, not trained on; 0: none"},
           {"--tail-after", "training.tail_after_rows",

@@ -466,8 +466,7 @@ Status ResultOf(const JobConfig& config, const JobProcesses& job, const MasterOp
   return absl::FailedPreconditionError(
       absl::StrCat(failed, " (logs: ", options.run_dir,
                    "/logs). Remove the cause that its log names and start MasterApp again, with "
-                   "the same --job and "
-                   "--run-dir: the job goes on"));
+                   "the same --job and --run-dir: the job goes on"));
 }
 
 // Before an earlier master is fenced: what the job's programs would refuse must not take it over.

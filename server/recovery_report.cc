@@ -45,9 +45,8 @@ void RecoveryReport::Answered(ShardId shard, uint64_t gradients, Time now) {
 }
 
 void RecoveryReport::Tick(Time now) {
-  const bool has_answered = std::ranges::any_of(
-      shards_, [](const auto& shard) { return shard.second.answered.has_value(); });
-  if (to_read_ && has_answered) ReadHeartbeats();
+  const auto has_answered = [](const auto& shard) { return shard.second.answered.has_value(); };
+  if (to_read_ && std::ranges::any_of(shards_, has_answered)) ReadHeartbeats();
   if (heartbeats_) {
     const Status polled = heartbeats_->Poll().status();
     if (!polled.ok()) {

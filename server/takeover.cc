@@ -138,8 +138,8 @@ Status WhyRecordsAreGone(const JobConfig& config, ShardId shard, const std::atom
   if (successor.ok() && *successor) {
     return MarkFenced(absl::FailedPreconditionError(
         "shard " + std::to_string(shard) + " was taken over by another process (" + **successor +
-        "); this process stops. Give each shard to one process (--server-ids). Noticed by "
-        "this: " +
+        "); this process stops. Give each shard to one process (--server-ids). "
+        "Noticed by this: " +
         gone));
   }
   return absl::DataLossError(
