@@ -390,10 +390,6 @@ void ProcessTable::HostWorkers() {
       hosts.push_back({key.second,
                        ticks_ - process.phase_since_tick(),
                        {process.workers().begin(), process.workers().end()}});
-      // Of a plan that had more, or idle from now on.
-      std::erase_if(hosts.back().workers, [&](uint32_t worker) {
-        return worker >= WorkersOf(*group) || idle_workers_.contains(worker);
-      });
     } else if (!process.workers().empty()) {
       process.clear_workers();
       changed_.insert(key);

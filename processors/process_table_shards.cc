@@ -43,7 +43,6 @@ void ProcessTable::DealShards(const ProcessPlan& before, uint32_t shards_before)
   for (auto& [key, process] : processes_) {
     if (group != nullptr && GroupOf(key) == group) {
       hosts.push_back({key.second, kAnyTicks, {process.shards().begin(), process.shards().end()}});
-      std::erase_if(hosts.back().workers, [&](uint32_t shard) { return shard >= shards; });
     } else if (!process.shards().empty()) {
       process.clear_shards();
       changed_.insert(key);

@@ -80,6 +80,10 @@ bool MoveOne(uint32_t processes, Hosts& hosts) {
 void AssignWorkers(uint32_t workers, const std::set<uint32_t>& idle, uint32_t processes,
                    Hosts& hosts) {
   if (hosts.empty()) return;
+  for (WorkerHost& host : hosts) {
+    std::erase_if(host.workers,
+                  [&](uint32_t worker) { return worker >= workers || idle.contains(worker); });
+  }
   for (const uint32_t worker : WithoutHost(workers, idle, hosts)) {
     Give(worker, HostFor(worker, processes, hosts));
   }

@@ -26,8 +26,10 @@ inline constexpr uint64_t kReadyTicks = 3;
 // call changes nothing. Where there is a choice, worker W goes to the host of rank W % processes,
 // its home, where its files may be.
 //
-// REQUIRES: hosts by rank, below `processes`; each of their workers is below `workers`, not idle,
-// and at one host at most. No hosts: nobody has the workers.
+// A host loses what it has beyond these: idle workers, and those of a job that had more.
+//
+// REQUIRES: hosts by rank, below `processes`; each worker is at one host at most. No hosts: nobody
+// has the workers.
 void AssignWorkers(uint32_t workers, const std::set<uint32_t>& idle, uint32_t processes,
                    std::vector<WorkerHost>& hosts);
 

@@ -71,6 +71,15 @@ TEST(WorkerHosts, ShareEvenlyThoseThatAreNotIdle) {
   EXPECT_THAT(hosts[2].workers, ElementsAre(2));
 }
 
+TEST(WorkerHosts, LoseIdleWorkersAndThoseThatTheJobHasNoMore) {
+  Hosts hosts = Ready({0, 1});
+  hosts[0].workers = {0, 2, 5};
+  hosts[1].workers = {1, 3, 4};
+  AssignWorkers(4, {2}, 2, hosts);
+  EXPECT_THAT(hosts[0].workers, ElementsAre(0));
+  EXPECT_THAT(hosts[1].workers, ElementsAre(1, 3));
+}
+
 TEST(WorkerHosts, TakeOverWhatADeadOneHadEvenly) {
   Hosts hosts = Ready({0, 1, 2});
   AssignWorkers(12, {}, 3, hosts);
