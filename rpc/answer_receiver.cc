@@ -1,7 +1,9 @@
 #include "rpc/answer_receiver.h"
 
 #include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/support/async_stream.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -22,13 +24,16 @@
 #include "job/job_registry.h"
 #include "messages/answers.grpc.pb.h"
 #include "rpc/address.h"
+#include "rpc/answers_agreed.h"
 #include "rpc/credentials.h"
+#include "rpc/operation_queue.h"
 #include "topics/frame.h"
 #include "topics/topics.h"
 
 namespace millrace {
 namespace {
 
+using grpc_internal::Operation;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
@@ -55,21 +60,19 @@ struct Received {
   AnswerRecord record;
 };
 
-// What the streams, the thread that finds servers and the process's loop share.
+// What the streams, the receiver's threads and the process's loop share.
 struct Inbox {
   std::mutex mutex;  // guards the following, and what the streams have
   std::condition_variable changed;
   std::deque<Received> records;
   size_t bytes = 0;
   std::map<std::string, std::shared_ptr<Incoming>> streams;  // by address
-  // Those that have ended. With the last channel gRPC's own threads end, so they are not to be
-  // destroyed by one of these.
-  std::vector<std::shared_ptr<Incoming>> ended;
   std::set<WorkerId> workers;
   // For the log, by the loop: of others' programs no other thread writes to it.
   std::vector<std::string> said;
   std::set<std::string> warned;  // addresses of which was said why there are no answers from them
   bool is_broken = false;        // a stream has ended since servers were looked for
+  bool has_ended = false;        // one that was open has ended since the loop asked
   bool is_new = false;           // a stream has been opened since then
 };
 
@@ -80,15 +83,15 @@ void WarnOnce(const std::string& address, const std::string& why, Inbox& inbox) 
                        ". They come through Kafka");
 }
 
-// A stream from one server. gRPC calls the reactions; it keeps itself until the last.
-class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, AnswerRecord>,
-                       public std::enable_shared_from_this<Incoming> {
+// A stream from one server. Whatever it begins ends in a reaction, which takes the lock; it is in
+// the inbox until all of that has ended.
+class Incoming final : public std::enable_shared_from_this<Incoming> {
  public:
   Incoming(Inbox& inbox, Wakeup& wakeup, std::string address)
       : inbox_(inbox), wakeup_(wakeup), address_(std::move(address)) {}
 
-  // REQUIRES the lock, as the other calls.
-  void Open(const JobConfig& config, const RpcTls& tls) {
+  // REQUIRES the lock, as all of the other calls.
+  void Open(const JobConfig& config, const RpcTls& tls, grpc::CompletionQueue& queue) {
     grpc_internal::SendGrpcLogToOurs();
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -101,96 +104,121 @@ class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, Answer
     is_by_tls_ = tls.used();
     subscription_.set_job(LayoutName(config));
     subscription_.set_epoch(config.epoch());
-    self_ = shared_from_this();
-    stub_->async()->Open(&context_, this);
-    AddHold();  // records are asked for by another thread, too
-    StartRead(&incoming_);
-    is_reading_ = true;
-    Subscribe();
-    StartCall();
+    call_ = stub_->PrepareAsyncOpen(&context_, &queue);
+    call_->StartCall(Begin(starting_));
   }
 
   // Says which workers there are.
   void Subscribe() {
-    if (is_over_) return;
     has_news_ = true;
-    if (!is_writing_) Write();
+    Write();
   }
 
   // There is room again.
-  void GoOn() {
-    if (is_over_ || is_reading_) return;
+  void Read() {
+    if (!is_open_ || is_over_ || is_reading_ || inbox_.bytes >= kMostReceivedBytes) return;
     is_reading_ = true;
-    StartRead(&incoming_);
+    call_->Read(&incoming_, Begin(reading_));
   }
 
   void Cancel() {
-    if (is_over_) return;
-    context_.TryCancel();
-    if (!is_reading_) Over();
+    is_over_ = true;
+    context_.TryCancel();  // also what it waits for already, its status
+    EndIfOver();
   }
 
   const std::string& address() const { return address_; }
 
-  void OnReadInitialMetadataDone(bool ok) override {
-    if (!ok) return;
+ private:
+  using Reaction = void (Incoming::*)();
+
+  Operation OperationOf(Reaction reaction) {
+    return {[this, reaction](bool ok) { React(reaction, ok); }};
+  }
+
+  void React(Reaction reaction, bool ok) {
+    const std::shared_ptr<Incoming> kept = shared_from_this();
     const std::lock_guard<std::mutex> lock(inbox_.mutex);
+    --under_way_;
+    if (!ok) is_over_ = true;
+    (this->*reaction)();
+    EndIfOver();
+  }
+
+  void OnStarted() {
+    if (is_over_) return;
+    is_started_ = true;
+    Subscribe();
+    call_->ReadInitialMetadata(Begin(agreeing_));
+  }
+
+  void OnAgreed() {
+    if (is_over_) return;
+    // A server that refuses says nothing before its status.
+    is_over_ = !context_.GetServerInitialMetadata().contains(kAnswersAgreed);
+    if (is_over_) return;
     inbox_.is_new = true;
     inbox_.changed.notify_all();
     is_open_ = true;
     inbox_.warned.erase(address_);
     inbox_.said.push_back("answers come straight from " + address_);
+    Read();
   }
 
-  void OnReadDone(bool ok) override {
-    {
-      const std::lock_guard<std::mutex> lock(inbox_.mutex);
-      is_reading_ = false;
-      if (!ok) return Over();
-      inbox_.bytes += incoming_.value().size();
-      inbox_.records.push_back({self_, std::exchange(incoming_, {})});
-      if (inbox_.bytes < kMostReceivedBytes) {
-        is_reading_ = true;
-        StartRead(&incoming_);
-      }
-    }
+  void OnRead() {
+    is_reading_ = false;
+    if (is_over_) return;
+    inbox_.bytes += incoming_.value().size();
+    inbox_.records.push_back({shared_from_this(), std::exchange(incoming_, {})});
+    Read();
     wakeup_.Notify();
   }
 
-  void OnWriteDone(bool ok) override {
-    const std::lock_guard<std::mutex> lock(inbox_.mutex);
+  void OnWritten() {
     is_writing_ = false;
-    if (ok && has_news_ && !is_over_) Write();
+    Write();
   }
 
-  void OnDone(const grpc::Status& status) override {
-    const std::lock_guard<std::mutex> lock(inbox_.mutex);
+  void OnFinished() {
     if (is_open_) {
       inbox_.said.push_back("the stream of answers from " + address_ +
-                            " has ended: they come through Kafka" + (status.ok() ? "" : ": ") +
-                            Printable(status.error_message()));
-    } else if (status.error_code() != grpc::StatusCode::CANCELLED) {
-      WarnOnce(address_, WhyNone(status), inbox_);
+                            " has ended: they come through Kafka" + (status_.ok() ? "" : ": ") +
+                            Printable(status_.error_message()));
+      inbox_.has_ended = true;
+      wakeup_.Notify();
+    } else if (status_.error_code() != grpc::StatusCode::CANCELLED) {
+      WarnOnce(address_, WhyNone(), inbox_);
       wakeup_.Notify();
     }
-    inbox_.streams.erase(address_);
     inbox_.is_broken = true;
     inbox_.changed.notify_all();
-    inbox_.ended.push_back(std::move(self_));
+    inbox_.streams.erase(address_);  // who holds the last reference destroys it
   }
 
- private:
+  // Asks for the status, when nothing else is under way.
+  void EndIfOver() {
+    if (!is_over_ || is_finished_ || under_way_ > 0) return;
+    is_finished_ = true;
+    call_->Finish(&status_, Begin(finishing_));
+  }
+
+  Operation* Begin(Operation& operation) {
+    ++under_way_;
+    return &operation;
+  }
+
   void Write() {
+    if (!has_news_ || !is_started_ || is_over_ || is_writing_) return;
     outgoing_ = subscription_;
     for (const WorkerId worker : inbox_.workers) outgoing_.add_worker(worker);
     has_news_ = false;
     is_writing_ = true;
-    StartWrite(&outgoing_);
+    call_->Write(outgoing_, Begin(writing_));
   }
 
-  std::string WhyNone(const grpc::Status& status) const {
-    if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
-      return Printable(status.error_message());
+  std::string WhyNone() const {
+    if (status_.error_code() != grpc::StatusCode::UNAVAILABLE) {
+      return Printable(status_.error_message());
     }
     const std::string remedy =
         is_by_tls_
@@ -200,13 +228,7 @@ class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, Answer
                   kTlsFlags
             : "check that this address of it can be reached from here (--answers-advertise), and "
               "is not by TLS";
-    return Printable(status.error_message()) + ". If that server runs, " + remedy;
-  }
-
-  void Over() {
-    if (is_over_) return;
-    is_over_ = true;
-    RemoveHold();
+    return Printable(status_.error_message()) + ". If that server runs, " + remedy;
   }
 
   Inbox& inbox_;
@@ -214,24 +236,36 @@ class Incoming final : public grpc::ClientBidiReactor<AnswerSubscription, Answer
   const std::string address_;
   std::unique_ptr<StraightAnswers::Stub> stub_;
   grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<AnswerSubscription, AnswerRecord>> call_;
+  Operation starting_ = OperationOf(&Incoming::OnStarted);
+  Operation agreeing_ = OperationOf(&Incoming::OnAgreed);
+  Operation reading_ = OperationOf(&Incoming::OnRead);
+  Operation writing_ = OperationOf(&Incoming::OnWritten);
+  Operation finishing_ = OperationOf(&Incoming::OnFinished);
+  int under_way_ = 0;
   AnswerSubscription subscription_;  // without workers
   AnswerSubscription outgoing_;
   AnswerRecord incoming_;
+  grpc::Status status_;
   bool is_by_tls_ = false;
+  bool is_started_ = false;
   bool is_reading_ = false;
   bool is_writing_ = false;
-  bool has_news_ = false;  // for the server
-  bool is_open_ = false;   // the server has agreed
-  bool is_over_ = false;   // nothing may be started any more
-  std::shared_ptr<Incoming> self_;
+  bool has_news_ = false;     // for the server
+  bool is_open_ = false;      // the server has agreed
+  bool is_over_ = false;      // nothing but the end may be begun any more
+  bool is_finished_ = false;  // the end has been begun
 };
 
 class GrpcAnswerReceiver final : public AnswerReceiver {
  public:
   GrpcAnswerReceiver(const JobConfig& config, uint32_t shards, RpcTls tls, Wakeup* wakeup)
-      : config_(config), shards_(shards), tls_(std::move(tls)), wakeup_(*wakeup), finder_([this] {
-          Find();
-        }) {}
+      : config_(config),
+        shards_(shards),
+        tls_(std::move(tls)),
+        wakeup_(*wakeup),
+        reactor_([this] { grpc_internal::RunQueue(queue_); }),
+        finder_([this] { Find(); }) {}
 
   ~GrpcAnswerReceiver() override {
     {
@@ -240,11 +274,13 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
       inbox_.changed.notify_all();
     }
     finder_.join();
-    std::unique_lock<std::mutex> lock(inbox_.mutex);
-    for (const auto& [address, stream] : inbox_.streams) stream->Cancel();
-    inbox_.changed.wait(lock, [this] { return inbox_.streams.empty(); });
-    inbox_.records.clear();
-    DestroyEnded(lock);
+    {
+      std::unique_lock<std::mutex> lock(inbox_.mutex);
+      for (const auto& [address, stream] : inbox_.streams) stream->Cancel();
+      inbox_.changed.wait(lock, [this] { return inbox_.streams.empty(); });
+    }
+    queue_.Shutdown();
+    reactor_.join();
   }
 
   void Subscribe(const std::set<WorkerId>& workers) override {
@@ -263,7 +299,7 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
       records = std::exchange(inbox_.records, {});
       inbox_.bytes = 0;
       said = std::exchange(inbox_.said, {});
-      for (const auto& [address, stream] : inbox_.streams) stream->GoOn();
+      for (const auto& [address, stream] : inbox_.streams) stream->Read();
     }
     for (const std::string& line : said) Say(line);
     for (const auto& [from, record] : records) {
@@ -275,6 +311,11 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
       from->Cancel();
     }
     return records.size();
+  }
+
+  bool TakeEnded() override {
+    const std::lock_guard<std::mutex> lock(inbox_.mutex);
+    return std::exchange(inbox_.has_ended, false);
   }
 
   void LookAgain() override {
@@ -289,7 +330,6 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
   void Find() {
     std::unique_lock<std::mutex> lock(inbox_.mutex);
     while (!ending_) {
-      if (!inbox_.ended.empty()) DestroyEnded(lock);
       if (inbox_.workers.empty()) {
         inbox_.changed.wait(lock);
         continue;
@@ -312,13 +352,6 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
       }
       Open(*offers);
     }
-  }
-
-  void DestroyEnded(std::unique_lock<std::mutex>& lock) {
-    std::vector<std::shared_ptr<Incoming>> ended = std::exchange(inbox_.ended, {});
-    lock.unlock();
-    ended.clear();
-    lock.lock();
   }
 
   void NoteChanges(steady_clock::time_point now) {
@@ -381,7 +414,7 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
       if (inbox_.streams.contains(address)) continue;
       const auto stream = std::make_shared<Incoming>(inbox_, wakeup_, address);
       inbox_.streams[address] = stream;
-      stream->Open(config_, tls_);
+      stream->Open(config_, tls_, queue_);
     }
   }
 
@@ -389,6 +422,7 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
   const uint32_t shards_;
   const RpcTls tls_;
   Wakeup& wakeup_;
+  grpc::CompletionQueue queue_;  // what streams have begun; before these
   Inbox inbox_;
   std::atomic<bool> ending_ = false;
   bool look_again_ = false;  // guarded by inbox_.mutex
@@ -398,7 +432,8 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
   Backoff backoff_{kFirstPause, kLongestPause};
   steady_clock::time_point next_look_{};
   steady_clock::time_point last_look_{};
-  std::thread finder_;  // last: it uses all of the above
+  std::thread reactor_;  // last: they use all of the above
+  std::thread finder_;
 };
 
 }  // namespace

@@ -35,6 +35,8 @@ class AnswerReceiver {
   virtual void Subscribe(const std::set<WorkerId>& workers) = 0;
   // Passes on what has come; returns how many records.
   virtual size_t Poll(const Take& take) = 0;
+  // Whether a stream has ended since the last call: what it had may be lost.
+  virtual bool TakeEnded() = 0;
   // Servers do not answer: they may have new addresses.
   virtual void LookAgain() = 0;
 };

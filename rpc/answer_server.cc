@@ -3,16 +3,20 @@
 #include <spdlog/spdlog.h>
 
 #include <array>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "base/printable.h"
 #include "messages/answers.grpc.pb.h"
+#include "rpc/answers_agreed.h"
 #include "rpc/listener.h"
+#include "rpc/operation_queue.h"
 #include "tasks/answer_routes.h"
 #include "topics/slice_codec.h"
 #include "topics/topics.h"
@@ -48,7 +52,12 @@ Record ToRecord(OutgoingRecord record) {
   return {.bytes = grpc::ByteBuffer(slices.data(), slices.size()), .value_bytes = value->size()};
 }
 
+using grpc_internal::Operation;
+
 class OpenStream;
+
+// Its messages go as bytes, so that an answer is encoded once for all streams.
+using Service = StraightAnswers::WithRawMethod_Open<StraightAnswers::Service>;
 
 // What the streams and the server's loop share.
 struct OpenStreams {
@@ -57,57 +66,91 @@ struct OpenStreams {
 
   const AnswerServerOptions options;
   Wakeup& wakeup;
+  Service service;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue;  // what streams have begun
   std::mutex mutex;  // guards the following, and what the streams have
+  std::condition_variable changed;
+  size_t there = 0;  // streams, also the one that waits for a process
   AnswerRoutes routes;
   std::map<AnswerRoutes::Stream, OpenStream*> open;
   std::vector<WorkerId> lost;
 };
 
-// One process with workers. gRPC calls the reactions, each kind at most once at a time; it deletes
-// itself after the last one.
-class OpenStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+// One process with workers. Whatever it begins ends in a reaction, which takes the lock; it deletes
+// itself when all of that has ended.
+class OpenStream final {
  public:
-  OpenStream(OpenStreams& streams, grpc::CallbackServerContext& context)
-      : streams_(streams), context_(context), peer_(Printable(context.peer())) {
-    StartRead(&incoming_);
-  }
+  // Waits for a process. REQUIRES the lock, as all of the others.
+  static void Await(OpenStreams& streams) { new OpenStream(streams); }
 
-  // REQUIRES the lock, as all of the private ones.
   void Push(Record record) {
     if (is_over_) return;
     waiting_.push_back(std::move(record));
     if (!is_writing_) WriteFirst();
   }
 
-  void OnReadDone(bool ok) override {
-    const std::lock_guard<std::mutex> lock(streams_.mutex);
-    if (!ok) return End(grpc::Status::OK);
-    const grpc::Status taken = Take();
-    if (!taken.ok()) return End(taken);
-    StartRead(&incoming_);
+ private:
+  using Reaction = void (OpenStream::*)(bool ok);
+
+  explicit OpenStream(OpenStreams& streams) : streams_(streams) {
+    ++streams.there;
+    streams.service.RequestOpen(&context_, &call_, streams.queue.get(), streams.queue.get(),
+                                Begin(accepting_));
   }
 
-  void OnWriteDone(bool ok) override {
-    const std::lock_guard<std::mutex> lock(streams_.mutex);
+  Operation OperationOf(Reaction reaction) {
+    return {[this, reaction](bool ok) { React(reaction, ok); }};
+  }
+
+  Operation* Begin(Operation& operation) {
+    ++under_way_;
+    return &operation;
+  }
+
+  void React(Reaction reaction, bool ok) {
+    {
+      const std::lock_guard<std::mutex> lock(streams_.mutex);
+      --under_way_;
+      (this->*reaction)(ok);
+      if (is_over_ && !is_finished_ && under_way_ == 0) Finish();
+      if (under_way_ > 0) return;
+      --streams_.there;
+      streams_.changed.notify_all();
+    }
+    delete this;
+  }
+
+  void OnAccepted(bool ok) {
+    is_finished_ = is_over_ = !ok;  // the server is ending: there is no call
+    if (!ok) return;
+    Await(streams_);
+    peer_ = Printable(context_.peer());
+    call_.Read(&incoming_, Begin(reading_));
+  }
+
+  void OnRead(bool ok) {
+    if (is_over_) return;
+    const grpc::Status taken = ok ? Take() : grpc::Status::OK;
+    if (!ok || !taken.ok()) return End(taken);
+    call_.Read(&incoming_, Begin(reading_));
+  }
+
+  void OnAgreed(bool /*ok*/) {}
+
+  void OnWritten(bool ok) {
     is_writing_ = false;
-    if (is_over_) return Finish(end_);
+    if (is_over_) return;
     if (!ok) return End(grpc::Status::OK);
     streams_.routes.Taken(id_, waiting_.front().value_bytes);
     waiting_.pop_front();
     if (!waiting_.empty()) WriteFirst();
   }
 
-  void OnCancel() override {
-    const std::lock_guard<std::mutex> lock(streams_.mutex);
-    End(grpc::Status::CANCELLED);
-  }
+  void OnFinished(bool /*ok*/) {}
 
-  void OnDone() override { delete this; }
-
- private:
   void WriteFirst() {
     is_writing_ = true;
-    StartWrite(&waiting_.front().bytes);
+    call_.Write(waiting_.front().bytes, Begin(writing_));
   }
 
   grpc::Status Take() {
@@ -126,7 +169,8 @@ class OpenStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       }
       id_ = streams_.routes.Open();
       streams_.open[id_] = this;
-      StartSendInitialMetadata();
+      context_.AddInitialMetadata(kAnswersAgreed, "1");
+      call_.SendInitialMetadata(Begin(agreeing_));
       spdlog::info("{} gets its answers straight", peer_);
     }
     std::set<WorkerId> workers;
@@ -146,7 +190,7 @@ class OpenStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     streams_.wakeup.Notify();
   }
 
-  // Once; the call is finished when nothing is being written.
+  // Once; the call is finished when nothing is under way.
   void End(const grpc::Status& status) {
     if (is_over_) return;
     is_over_ = true;
@@ -156,52 +200,68 @@ class OpenStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       AnswerAgain(streams_.routes.Close(id_));
       spdlog::info("the stream of answers to {} has ended: they go through Kafka", peer_);
     }
-    if (!is_writing_) return Finish(end_);
-    context_.TryCancel();  // what is being written may wait for ever
+    if (under_way_ > 0) context_.TryCancel();  // what is being written may wait for ever
+  }
+
+  void Finish() {
+    is_finished_ = true;
+    call_.Finish(end_, Begin(finishing_));
   }
 
   OpenStreams& streams_;
-  grpc::CallbackServerContext& context_;
-  const std::string peer_;
+  grpc::ServerContext context_;
+  grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> call_{&context_};
+  Operation accepting_ = OperationOf(&OpenStream::OnAccepted);
+  Operation agreeing_ = OperationOf(&OpenStream::OnAgreed);
+  Operation reading_ = OperationOf(&OpenStream::OnRead);
+  Operation writing_ = OperationOf(&OpenStream::OnWritten);
+  Operation finishing_ = OperationOf(&OpenStream::OnFinished);
+  int under_way_ = 0;
+  std::string peer_;
   grpc::ByteBuffer incoming_;
   AnswerRoutes::Stream id_ = 0;  // 0: it has not said who it is
   std::deque<Record> waiting_;
-  bool is_writing_ = false;  // the first of them
-  bool is_over_ = false;
+  bool is_writing_ = false;   // the first of them
+  bool is_over_ = false;      // nothing but the end may be begun any more
+  bool is_finished_ = false;  // the end has been begun
   grpc::Status end_;
-};
-
-// Its messages go as bytes, so that an answer is encoded once for all streams.
-class Service final : public StraightAnswers::WithRawCallbackMethod_Open<StraightAnswers::Service> {
- public:
-  explicit Service(OpenStreams& streams) : streams_(streams) {}
-
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Open(
-      grpc::CallbackServerContext* context) override {
-    return new OpenStream(streams_, *context);  // which deletes itself
-  }
-
- private:
-  OpenStreams& streams_;
 };
 
 class GrpcAnswerServer final : public AnswerServer {
  public:
   GrpcAnswerServer(const AnswerServerOptions& options, Wakeup* wakeup)
-      : streams_(options, wakeup), service_(streams_) {}
+      : streams_(options, wakeup) {}
+
+  ~GrpcAnswerServer() override {
+    listener_.Shutdown();
+    if (streams_.queue == nullptr) return;
+    {
+      // Nothing may be begun on a queue that has been shut down, not even the end of a call.
+      std::unique_lock<std::mutex> lock(streams_.mutex);
+      streams_.changed.wait(lock, [this] { return streams_.there == 0; });
+    }
+    streams_.queue->Shutdown();
+    if (reactor_.joinable()) reactor_.join();
+  }
 
   Status Listen() {
     grpc::ServerBuilder builder;
     builder.SetMaxReceiveMessageSize(kMostSubscriptionBytes);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kLeastPingIntervalMs);
-    return listener_.Start(builder, service_,
-                           {.address = streams_.options.listen,
-                            .tls = streams_.options.tls,
-                            .keepalive_ms = kAnswerKeepaliveMs,
-                            .keepalive_timeout_ms = kAnswerKeepaliveTimeoutMs,
-                            .what = "answers",
-                            .flags = "--answers"});
+    streams_.queue = builder.AddCompletionQueue();
+    const Status started = listener_.Start(builder, streams_.service,
+                                           {.address = streams_.options.listen,
+                                            .tls = streams_.options.tls,
+                                            .keepalive_ms = kAnswerKeepaliveMs,
+                                            .keepalive_timeout_ms = kAnswerKeepaliveTimeoutMs,
+                                            .what = "answers",
+                                            .flags = "--answers"});
+    reactor_ = std::thread([this] { grpc_internal::RunQueue(*streams_.queue); });
+    if (!started.ok()) return started;
+    const std::lock_guard<std::mutex> lock(streams_.mutex);
+    OpenStream::Await(streams_);
+    return absl::OkStatus();
   }
 
   int port() const override { return listener_.port(); }
@@ -227,8 +287,8 @@ class GrpcAnswerServer final : public AnswerServer {
 
  private:
   OpenStreams streams_;
-  Service service_;
-  grpc_internal::Listener listener_;  // after what it serves
+  grpc_internal::Listener listener_;
+  std::thread reactor_;
 };
 
 }  // namespace

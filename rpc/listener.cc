@@ -6,7 +6,7 @@
 
 namespace millrace::grpc_internal {
 
-Listener::~Listener() {
+void Listener::Shutdown() {
   if (server_) server_->Shutdown(std::chrono::system_clock::now());
 }
 

@@ -24,13 +24,15 @@ struct ListenerOptions {
 
 class Listener {
  public:
-  // Ends the calls of a server that was started.
-  ~Listener();
+  ~Listener() { Shutdown(); }
 
   // Starts a server of `service`, which outlives it. `builder`: with what else it is made of.
   // Unavailable when it cannot listen there.
   Status Start(grpc::ServerBuilder& builder, grpc::Service& service,
                const ListenerOptions& options);
+  // Ends the calls of a server that was started, and takes no more. Who has given it a completion
+  // queue shuts that down after this, and waits for its end before the listener's.
+  void Shutdown();
   // 0 before.
   int port() const { return port_; }
 
