@@ -60,7 +60,8 @@ TrainerConnection::TrainerConnection(const JobConfig& config, WorkerId trainer,
       silence_(std::chrono::steady_clock::now()),
       served_until_(std::chrono::steady_clock::now()) {
   handler_.on_record = [this](const ConsumedRecord& record) {
-    const Status usable = TakeRecord(record.partition, record.key, record.value);
+    const Status usable =
+        TakeRecord(record.partition, record.key, record.value, LogReading::Way::kLog);
     if (!usable.ok()) unusable_ = std::string(usable.message());
     return absl::OkStatus();
   };
@@ -181,20 +182,33 @@ Status TrainerConnection::ReadFromEnd(Layout& layout, int32_t partition) {
 }
 
 Status TrainerConnection::TakeRecord(int32_t partition, std::string_view key,
-                                     std::string_view value) {
-  if (partition != layout_->shared_partition) return task_->ProcessWeights(key, value);
+                                     std::string_view value, LogReading::Way way) {
+  if (partition != layout_->shared_partition) {
+    layout_->reading.TakeOwn(way);
+    return task_->ProcessWeights(key, value);
+  }
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const SharedWeights> shared,
                             layout_->shared->Take(key, value));
-  if (shared != nullptr) task_->ProcessShared(shared);
+  if (shared == nullptr) return absl::OkStatus();
+  layout_->reading.Take(*shared, way);
+  task_->ProcessShared(shared);
   return absl::OkStatus();
+}
+
+void TrainerConnection::ReadShared() {
+  if (layout_->reading.Begin()) behind_.insert(layout_->shared_partition);
 }
 
 StatusOr<size_t> TrainerConnection::PollOnce() {
   MILLRACE_ASSIGN_OR_RETURN(size_t events, layout_->weights->Poll(kRecordsAtOnce, handler_));
   events += layout_->straight->Poll(
       [this](int32_t partition, std::string_view key, std::string_view value) {
-        return TakeRecord(partition, key, value);
+        return TakeRecord(partition, key, value, LogReading::Way::kStream);
       });
+  if (layout_->straight->TakeEnded()) ReadShared();
+  if (layout_->reading.TakeEnd()) {
+    MILLRACE_RETURN_IF_ERROR(layout_->weights->Unassign(layout_->shared_partition));
+  }
   MILLRACE_RETURN_IF_ERROR(task_->Advance(to_sender_));
   const auto now = std::chrono::steady_clock::now();
   if (task_->clock() != clock_) {
@@ -221,10 +235,12 @@ Status TrainerConnection::RunTimers(Time now) {
   if (repeat_.Due(now)) {
     const size_t before = out_.size();
     layout_->straight->LookAgain();
+    ReadShared();
     task_->Repeat(out_);
     repeat_.Repeated(now, out_.size() > before);
   }
-  // Weights are short-lived: who was away for longer than they are kept asks again.
+  // Weights are short-lived: who was away for longer than they are kept asks again, and so does who
+  // has not read them meanwhile.
   for (const int32_t partition : std::exchange(behind_, {})) {
     MILLRACE_RETURN_IF_ERROR(ReadFromEnd(*layout_, partition));
     task_->Start(out_);

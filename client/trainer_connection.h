@@ -22,6 +22,7 @@
 #include "messages/records.pb.h"
 #include "models/model.h"
 #include "rpc/answer_receiver.h"
+#include "tasks/log_reading.h"
 #include "tasks/repeat_timer.h"
 #include "tasks/shared_weights_reader.h"
 #include "tasks/trainer_task.h"
@@ -66,6 +67,7 @@ class TrainerConnection {
     std::unique_ptr<AnswerReceiver> straight;
     std::unique_ptr<SharedWeightsReader> shared;
     int32_t shared_partition = 0;
+    LogReading reading;  // of it
   };
 
   TrainerConnection(const JobConfig& config, WorkerId trainer, const JobFeatures& features,
@@ -83,7 +85,10 @@ class TrainerConnection {
   // Goes over, if the trainer has got no further for a while and a later layout is in force.
   Status LookForNextLayout(Time now);
   // A record of `weights`. An error: it cannot be used.
-  Status TakeRecord(int32_t partition, std::string_view key, std::string_view value);
+  Status TakeRecord(int32_t partition, std::string_view key, std::string_view value,
+                    LogReading::Way way);
+  // An answer may be lost.
+  void ReadShared();
   // Returns how many events there were.
   StatusOr<size_t> PollOnce();
   // The same; where its topics are gone, since others are in force, it goes over.

@@ -26,7 +26,8 @@ StatusOr<std::unique_ptr<AnswerReader>> AnswerReader::Create(const JobConfig& co
   for (uint32_t group = 0; group < GroupCount(training); ++group) {
     const WorkerOptions options =
         MakeWorkerOptions(features, training, FirstWorkerOf(training, group));
-    reader->shared_.emplace(options.SharedPartition(), WeightsShapeFrom(options, model));
+    reader->shared_.emplace(options.SharedPartition(),
+                            Shared{SharedWeightsReader(WeightsShapeFrom(options, model)), {}});
   }
   MILLRACE_RETURN_IF_ERROR(reader->Open(config, training.shards(), wakeup));
   return reader;
@@ -54,11 +55,14 @@ StatusOr<size_t> AnswerReader::Poll(std::vector<OutgoingRecord>& out) {
     behind_.insert(partition);
     return absl::OkStatus();
   };
-  MILLRACE_ASSIGN_OR_RETURN(const size_t events, consumer_->Poll(kAnswersAtOnce, handler));
-  return events +
-         straight_->Poll([this](int32_t partition, std::string_view key, std::string_view value) {
-           return TakeStraight(partition, key, value);
-         });
+  MILLRACE_ASSIGN_OR_RETURN(size_t events, consumer_->Poll(kAnswersAtOnce, handler));
+  events +=
+      straight_->Poll([this](int32_t partition, std::string_view key, std::string_view value) {
+        return TakeStraight(partition, key, value);
+      });
+  if (straight_->TakeEnded()) ReadShared();
+  MILLRACE_RETURN_IF_ERROR(EndReadingShared());
+  return events;
 }
 
 void AnswerReader::Take(const ConsumedRecord& record, std::vector<OutgoingRecord>& out) {
@@ -66,6 +70,7 @@ void AnswerReader::Take(const ConsumedRecord& record, std::vector<OutgoingRecord
   const auto found = tasks_.find(static_cast<WorkerId>(record.partition));
   if (found == tasks_.end()) return;
   WorkerTask& task = *found->second.task;
+  shared_.at(task.options().SharedPartition()).reading.TakeOwn(LogReading::Way::kLog);
   const uint64_t unusable = task.unusable_answers();
   found->second.feed->TakeWeights(record.offset, record.key, record.value, out);
   if (task.unusable_answers() > unusable) ReportUnusableAnswers(task);
@@ -73,8 +78,10 @@ void AnswerReader::Take(const ConsumedRecord& record, std::vector<OutgoingRecord
 
 // What all workers read is decoded once.
 void AnswerReader::TakeShared(const ConsumedRecord& record, std::vector<OutgoingRecord>& out) {
+  Shared& partition = shared_.at(record.partition);
   const StatusOr<std::shared_ptr<const SharedWeights>> shared =
-      shared_.at(record.partition).Take(record.key, record.value);
+      partition.reader.Take(record.key, record.value);
+  if (shared.ok() && *shared != nullptr) partition.reading.Take(**shared, LogReading::Way::kLog);
   for (HostedTask* hosted : ReadersOf(tasks_, record.partition)) {
     if (shared.ok()) {
       if (*shared != nullptr) hosted->feed->TakeShared(*shared);
@@ -87,21 +94,26 @@ void AnswerReader::TakeShared(const ConsumedRecord& record, std::vector<Outgoing
 }
 
 Status AnswerReader::TakeStraight(int32_t partition, std::string_view key, std::string_view value) {
-  const auto reader = shared_.find(partition);
-  if (reader == shared_.end()) {
+  const auto of_all = shared_.find(partition);
+  if (of_all == shared_.end()) {
     const auto found = tasks_.find(static_cast<WorkerId>(partition));
-    return found == tasks_.end() ? absl::OkStatus() : found->second.feed->TakeStraight(key, value);
+    if (found == tasks_.end()) return absl::OkStatus();
+    const int32_t shared = found->second.task->options().SharedPartition();
+    shared_.at(shared).reading.TakeOwn(LogReading::Way::kStream);
+    return found->second.feed->TakeStraight(key, value);
   }
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const SharedWeights> shared,
-                            reader->second.Take(key, value));
+                            of_all->second.reader.Take(key, value));
   if (shared == nullptr) return absl::OkStatus();
+  of_all->second.reading.Take(*shared, LogReading::Way::kStream);
   for (HostedTask* hosted : ReadersOf(tasks_, partition)) hosted->feed->TakeShared(shared);
   return absl::OkStatus();
 }
 
 Status AnswerReader::Begin(WorkerId worker, const WorkerTask& task) {
   const int32_t shared = task.options().SharedPartition();
-  if (ReadersOf(tasks_, shared).empty()) MILLRACE_RETURN_IF_ERROR(ReadFromEnd(shared));
+  const bool begins = shared_.at(shared).reading.Begin();
+  if (begins || ReadersOf(tasks_, shared).empty()) MILLRACE_RETURN_IF_ERROR(ReadFromEnd(shared));
   return ReadFromEnd(static_cast<int32_t>(worker));
 }
 
@@ -124,6 +136,24 @@ Status AnswerReader::CatchUp(std::vector<OutgoingRecord>& out) {
     if (readers.empty()) continue;
     MILLRACE_RETURN_IF_ERROR(ReadFromEnd(partition));
     for (HostedTask* hosted : readers) hosted->feed->Started(out);
+  }
+  return absl::OkStatus();
+}
+
+void AnswerReader::LookAgain() {
+  straight_->LookAgain();
+  ReadShared();
+}
+
+void AnswerReader::ReadShared() {
+  for (auto& [partition, shared] : shared_) {
+    if (shared.reading.Begin()) behind_.insert(partition);
+  }
+}
+
+Status AnswerReader::EndReadingShared() {
+  for (auto& [partition, shared] : shared_) {
+    if (shared.reading.TakeEnd()) MILLRACE_RETURN_IF_ERROR(consumer_->Unassign(partition));
   }
   return absl::OkStatus();
 }

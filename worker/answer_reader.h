@@ -20,6 +20,7 @@
 #include "messages/job.pb.h"
 #include "models/model.h"
 #include "rpc/answer_receiver.h"
+#include "tasks/log_reading.h"
 #include "tasks/shared_weights_reader.h"
 #include "topics/outgoing_record.h"
 #include "worker/hosted_task.h"
@@ -57,7 +58,7 @@ class AnswerReader {
   // are those of RangeOf.
   Status CatchUp(std::vector<OutgoingRecord>& out);
   // Servers do not answer: they may have new addresses.
-  void LookAgain() { straight_->LookAgain(); }
+  void LookAgain();
 
   // The topic.
   const std::string& topic() const { return topic_; }
@@ -70,14 +71,21 @@ class AnswerReader {
   void TakeShared(const ConsumedRecord& record, std::vector<OutgoingRecord>& out);
   Status TakeStraight(int32_t partition, std::string_view key, std::string_view value);
   Status ReadFromEnd(int32_t partition);
+  // Answers may be lost.
+  void ReadShared();
+  Status EndReadingShared();
 
   const std::string topic_;
   HostedTasks& tasks_;
   const RangeOf range_of_;
   std::unique_ptr<PartitionConsumer> ranges_;    // reads nothing
   std::unique_ptr<PartitionConsumer> consumer_;  // of all workers, and what they share
+  struct Shared {
+    SharedWeightsReader reader;
+    LogReading reading;
+  };
   // By partition: of the job, or of each group of servers.
-  std::map<int32_t, SharedWeightsReader> shared_;
+  std::map<int32_t, Shared> shared_;
   std::set<int32_t> behind_;  // partitions whose records were deleted before they were read
   std::unique_ptr<AnswerReceiver> straight_;
 };
