@@ -27,10 +27,13 @@ SPARSE = ["--update", "gradient", "--batch-rows", "1"]
 DENSE = ["--batch-rows", "1", "--update", "weight-change", "--solver", "sgd",
          "--local-iterations", "1"]
 EVENTUAL = [*SPARSE, "--consistency", "eventual"]
+DIRECT = ["--answers", "direct"]
 # What is measured: flags, and the least ratio to either floor.
 KINDS = [
     ("sequential rounds, every weight in each update", DENSE, ">= 1.3", ">= .75"),
     ("sequential rounds, gradients on one row", SPARSE, ">= 1.3", ">= .75"),
+    ("sequential, every weight, answers direct", [*DENSE, *DIRECT], ">= 1.3", ">= .75"),
+    ("sequential, gradients, answers direct", [*SPARSE, *DIRECT], ">= 1.3", ">= .75"),
     ("eventual rounds, gradients on one row", [*EVENTUAL, "--pipeline", "1"], "", ""),
     ("eventual rounds, two updates in flight", [*EVENTUAL, "--pipeline", "2"], ">= 2", ""),
 ]
