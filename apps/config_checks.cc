@@ -429,6 +429,9 @@ Status CheckJob(const JobFeatures& features, const JobTraining& training) {
   if (features.rows_per_turn() > 0) {
     config.mutable_producer()->set_rows_per_turn(features.rows_per_turn());
   }
+  if (features.most_rows_per_turn() > Dealing::kMostRowsPerTurn) {
+    return wrong("turns of " + std::to_string(features.most_rows_per_turn()) + " rows");
+  }
   config.set_shards(training.shards());
   *config.mutable_training() = training.training();
   const Status valid = ValidateConfig(config);

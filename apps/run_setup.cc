@@ -19,6 +19,7 @@
 #include "base/utf8.h"
 #include "metrics/job_progress.h"
 #include "topics/metric_point_codec.h"
+#include "topics/partitioning.h"
 
 namespace millrace {
 namespace {
@@ -89,9 +90,12 @@ MetricPoint::Setup ServerSetup(const JobConfig& config, const JobFeatures& featu
   *agreed.mutable_training() = training.training();
   AddSettings(agreed, {FlagUser::kAll, FlagUser::kFeatures, FlagUser::kTraining, FlagUser::kServer},
               setup);
-  if (features.rows_per_turn() > 1) {
-    AddSetting(FlagOfField("producer.rows_per_turn"), absl::StrCat(features.rows_per_turn()),
-               setup);
+  const Dealing dealing = DealingOf(features);
+  if (dealing.most_rows_per_turn > dealing.rows_per_turn) {
+    AddSetting(FlagOfField("producer.rows_per_turn"),
+               absl::StrCat(dealing.rows_per_turn, " to ", dealing.most_rows_per_turn), setup);
+  } else if (dealing.rows_per_turn > 1) {
+    AddSetting(FlagOfField("producer.rows_per_turn"), absl::StrCat(dealing.rows_per_turn), setup);
   }
   if (!training.start().empty()) {
     AddSetting(FlagOfField("server.from_snapshot"), training.start(), setup);

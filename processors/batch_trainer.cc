@@ -26,8 +26,7 @@ BatchTrainer::BatchTrainer(const WorkerOptions& options, const Model& model)
     : options_(options), model_(model), gradient_(model.parameter_count(), model.block_size()) {}
 
 uint64_t BatchTrainer::StreamRowOf(const Batch& batch, size_t i) const {
-  return StreamRow({options_.worker, batch.numbers[i]}, {.workers = options_.workers_at_first(),
-                                                         .rows_per_turn = options_.rows_per_turn});
+  return StreamRow({options_.worker, batch.numbers[i]}, options_.dealing);
 }
 
 BatchTrainer::Result BatchTrainer::Train(const Batch& batch, std::span<const float> weights,

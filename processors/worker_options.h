@@ -9,6 +9,7 @@
 #include "messages/training.pb.h"
 #include "models/model.h"
 #include "topics/frame.h"
+#include "topics/partitioning.h"
 #include "topics/topics.h"
 #include "topics/weights_codec.h"
 
@@ -21,7 +22,7 @@ struct WorkerOptions {
   uint32_t workers = 1;           // that the job may have
   uint32_t first_workers = 0;     // so many of them are there from the beginning; 0: all
   Clock joined = 0;               // the clock at which it has joined the running job; 0: it has not
-  uint32_t rows_per_turn = 1;     // Dealing, with the workers from the beginning
+  Dealing dealing;                // of the rows, to the workers from the beginning
   uint32_t shards = 1;            // of its group of servers
   uint32_t group = 0;             // of servers, that it works with,
   WorkerId first_of_group = 0;    // and the first worker of those that do

@@ -131,37 +131,51 @@ FeatureSpec WithoutLabel(FeatureSpec spec) {
   return spec;
 }
 
-uint32_t RowsPerTurnOf(const Producer& settings, bool is_live) {
+Dealing DealingOfNewJob(const JobConfig& config, bool is_live) {
   constexpr double kLongestTurnS = 0.1;
   constexpr uint32_t kMostPaced = 32;  // rows of the default batch
-  if (settings.has_rows_per_turn()) return settings.rows_per_turn();
-  if (settings.rate() > 0) {
-    return static_cast<uint32_t>(
-        std::clamp(kLongestTurnS * settings.rate(), 1.0, double{kMostPaced}));
+  const Producer& settings = config.producer();
+  Dealing dealing{.workers = config.workers()};
+  if (settings.has_rows_per_turn()) {
+    dealing.rows_per_turn = settings.rows_per_turn();
+  } else if (settings.rate() > 0) {
+    dealing.rows_per_turn =
+        static_cast<uint32_t>(std::clamp(kLongestTurnS * settings.rate(), 1.0, double{kMostPaced}));
+  } else if (!is_live && settings.time_column().empty()) {
+    dealing.rows_per_turn = 256;
+    dealing.most_rows_per_turn = 1024;
   }
-  return is_live || !settings.time_column().empty() ? 1 : 256;
+  return dealing;
 }
 
-StatusOr<uint32_t> AgreeOnTurns(const Producer& settings, bool is_live,
-                                const std::optional<JobFeatures>& published) {
-  if (!published || settings.has_rows_per_turn()) return RowsPerTurnOf(settings, is_live);
-  if (published->rows_per_turn() <= Dealing::kMostRowsPerTurn) {
-    return std::max(published->rows_per_turn(), 1U);  // 0: of an older version
+StatusOr<Dealing> AgreeOnDealing(const JobConfig& config, bool is_live,
+                                 const std::optional<JobFeatures>& published) {
+  const Producer& settings = config.producer();
+  if (!published) return DealingOfNewJob(config, is_live);
+  Dealing dealing = DealingOf(*published);
+  dealing.workers = config.workers();
+  if (settings.has_rows_per_turn() && settings.rows_per_turn() != dealing.rows_per_turn) {
+    return DealingOfNewJob(config, is_live);
   }
+  const uint32_t most = std::max(dealing.rows_per_turn, dealing.most_rows_per_turn);
+  if (most <= Dealing::kMostRowsPerTurn) return dealing;
   return absl::DataLossError(absl::StrCat(
-      "the job topic holds invalid settings: turns of ", published->rows_per_turn(),
+      "the job topic holds invalid settings: turns of ", most,
       " rows. Another program may have written them. Start a new job (another --job)"));
 }
 
-StatusOr<JobFeatures> FeaturesOf(const JobConfig& config, const FeatureSpec& spec, uint32_t turns,
+StatusOr<JobFeatures> FeaturesOf(const JobConfig& config, const FeatureSpec& spec,
+                                 const Dealing& dealing,
                                  const std::optional<JobFeatures>& published) {
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec));
   JobFeatures features;
   features.set_job(config.name());
   features.set_epoch(config.epoch());
   features.set_workers(config.workers());
-  const bool is_same = published && std::max(published->rows_per_turn(), 1U) == turns;
-  features.set_rows_per_turn(is_same ? published->rows_per_turn() : turns);
+  const bool is_same = published && DealingOf(*published) == dealing;
+  features.set_rows_per_turn(is_same ? published->rows_per_turn() : dealing.rows_per_turn);
+  features.set_most_rows_per_turn(is_same ? published->most_rows_per_turn()
+                                          : dealing.most_rows_per_turn);
   *features.mutable_spec() = spec;
   features.set_feature_count(encoder.feature_count());
   return features;
@@ -178,9 +192,9 @@ StatusOr<JobFeatures> FeaturesAsBegun(const JobConfig& config, const JobFeatures
     *spec.mutable_bin_edges() = published.spec().bin_edges();
   }
   AgreeOnBuckets(&published.spec(), config.features(), {}, spec);
-  MILLRACE_ASSIGN_OR_RETURN(const uint32_t turns,
-                            AgreeOnTurns(config.producer(), /*is_live=*/true, published));
-  return FeaturesOf(config, spec, turns, published);
+  MILLRACE_ASSIGN_OR_RETURN(const Dealing dealing,
+                            AgreeOnDealing(config, /*is_live=*/true, published));
+  return FeaturesOf(config, spec, dealing, published);
 }
 
 }  // namespace millrace

@@ -10,6 +10,7 @@
 #include "messages/features.pb.h"
 #include "messages/job.pb.h"
 #include "messages/records.pb.h"
+#include "topics/partitioning.h"
 
 namespace millrace {
 
@@ -33,20 +34,22 @@ void AgreeOnBuckets(const FeatureSpec* published, const FeatureSpec& given,
 // The same without the label among the columns of its features: crosses of it are left out, too.
 FeatureSpec WithoutLabel(FeatureSpec spec);
 
-// Dealing::rows_per_turn of a new job. What tells most about a row are its neighbours in the
-// stream, so turns are long where rows come as fast as they are taken. Where they come at a rate, a
-// turn lasts a tenth of a second and has no more rows than the default batch, since a round of all
-// workers waits for all turns of it. Where nobody knows how fast they come, since the input is a
-// pipe or a file that is followed, or only features are published, it is one row.
-uint32_t RowsPerTurnOf(const Producer& settings, bool is_live);
+// How the rows of a new job are dealt. What tells most about a row are its neighbours in the
+// stream, so turns are long where rows come as fast as they are taken, and become longer. Where
+// they come at a rate, a turn lasts a tenth of a second and has no more rows than the default
+// batch, since a round of all workers waits for all turns of it. Where nobody knows how fast they
+// come, since the input is a pipe or a file that is followed, or only features are published, it is
+// one row.
+Dealing DealingOfNewJob(const JobConfig& config, bool is_live);
 
-// The same, but the job keeps what it has published, unless another number is given: publishing
-// refuses that. DataLoss: what is published makes no sense.
-StatusOr<uint32_t> AgreeOnTurns(const Producer& settings, bool is_live,
-                                const std::optional<JobFeatures>& published);
+// The same, but the job keeps what it has published, unless another number of rows is given:
+// publishing refuses that. DataLoss: what is published makes no sense.
+StatusOr<Dealing> AgreeOnDealing(const JobConfig& config, bool is_live,
+                                 const std::optional<JobFeatures>& published);
 
 // What is published of a spec that is complete. InvalidArgument: the spec is not.
-StatusOr<JobFeatures> FeaturesOf(const JobConfig& config, const FeatureSpec& spec, uint32_t turns,
+StatusOr<JobFeatures> FeaturesOf(const JobConfig& config, const FeatureSpec& spec,
+                                 const Dealing& dealing,
                                  const std::optional<JobFeatures>& published);
 
 // The same of a job that has published its features: what `config` does not say is as it was then

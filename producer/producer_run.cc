@@ -37,6 +37,7 @@
 #include "producer/published_batch_wait.h"
 #include "producer/resume_plan.h"
 #include "producer/stream_rows.h"
+#include "topics/partitioning.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -118,7 +119,7 @@ class KafkaRun final : public ProducerRun {
   std::unique_ptr<ProgressPublisher> publisher_;
 
   int restarts_ = 0;
-  uint32_t rows_per_turn_ = 1;
+  Dealing dealing_;
   bool first_run_ = false;  // of this job, for all that the job registry knows
   RowShape shape_;
   std::optional<ResumePlan> plan_;
@@ -248,8 +249,8 @@ Status KafkaRun::Run() {
   MILLRACE_RETURN_IF_ERROR(JobTopics(stop_).Prepare(config_));
   MILLRACE_RETURN_IF_ERROR(AgreeOnFeatures());
   if (features_only_) {
-    display_.Say(absl::StrCat("published the job's features, and turns of ", rows_per_turn_,
-                              rows_per_turn_ == 1 ? " row" : " rows",
+    display_.Say(absl::StrCat("published the job's features, and turns of ", dealing_.rows_per_turn,
+                              dealing_.rows_per_turn == 1 ? " row" : " rows",
                               "; no row was sent (--features-only)"));
     return absl::OkStatus();
   }
@@ -331,11 +332,11 @@ Status KafkaRun::AgreeOnFeatures() {
                   stop_, display_, spec_);
   if (!edges.ok()) return AsInputError(edges);
   // Of features alone nobody knows who sends the rows, and how fast.
-  MILLRACE_ASSIGN_OR_RETURN(
-      rows_per_turn_, AgreeOnTurns(config_.producer(), is_live() || features_only_, published));
+  MILLRACE_ASSIGN_OR_RETURN(dealing_,
+                            AgreeOnDealing(config_, is_live() || features_only_, published));
   // If the published ones are of other bins, PublishFeatures says so.
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features,
-                            FeaturesOf(config_, spec_, rows_per_turn_, published));
+                            FeaturesOf(config_, spec_, dealing_, published));
   shape_ = RowShapeFrom(features);
   return WhileAway("publish the job's features", [&]() -> Status {
     MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config_, stop_));
@@ -355,7 +356,7 @@ Status KafkaRun::ReadPlan() {
     return absl::OkStatus();
   });
   MILLRACE_RETURN_IF_ERROR(read);
-  plan_.emplace(std::move(tails), rows_per_turn_);
+  plan_.emplace(std::move(tails), dealing_);
   return absl::OkStatus();
 }
 

@@ -48,9 +48,9 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
   return tail;
 }
 
-ResumePlan::ResumePlan(std::vector<PartitionTail> tails, uint32_t rows_per_turn)
-    : tails_(std::move(tails)), rows_per_turn_(rows_per_turn) {
-  MILLRACE_CHECK(rows_per_turn >= 1);
+ResumePlan::ResumePlan(std::vector<PartitionTail> tails, const Dealing& dealing)
+    : tails_(std::move(tails)), dealing_(dealing) {
+  MILLRACE_CHECK(dealing.workers == tails_.size());
 }
 
 bool ResumePlan::fresh() const {

@@ -35,13 +35,13 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
 class ResumePlan {
  public:
   // One tail per worker.
-  ResumePlan(std::vector<PartitionTail> tails, uint32_t rows_per_turn);
+  ResumePlan(std::vector<PartitionTail> tails, const Dealing& dealing);
 
   bool fresh() const;  // nothing was sent yet
   bool all_ended() const;
   uint64_t rows_present() const;  // in all partitions
   const std::vector<PartitionTail>& tails() const { return tails_; }
-  Dealing dealing() const { return {.workers = workers(), .rows_per_turn = rows_per_turn_}; }
+  const Dealing& dealing() const { return dealing_; }
 
   enum class Action {
     kSkip,   // the topic has it
@@ -72,7 +72,7 @@ class ResumePlan {
   uint32_t workers() const { return static_cast<uint32_t>(tails_.size()); }
 
   std::vector<PartitionTail> tails_;
-  uint32_t rows_per_turn_;
+  Dealing dealing_;
 };
 
 }  // namespace millrace

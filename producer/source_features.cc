@@ -58,11 +58,10 @@ StatusOr<JobFeatures> AgreeOnSourceFeatures(const JobConfig& config, const Class
   AgreeOnBuckets(published ? &published->spec() : nullptr, config.features(), set_default_buckets,
                  spec);
   MILLRACE_RETURN_IF_ERROR(SetEdges(published, spec));
-  MILLRACE_ASSIGN_OR_RETURN(const uint32_t turns,
-                            AgreeOnTurns(config.producer(), /*is_live=*/true, published));
-  MILLRACE_ASSIGN_OR_RETURN(JobFeatures features, FeaturesOf(config, spec, turns, published));
+  MILLRACE_ASSIGN_OR_RETURN(const Dealing dealing,
+                            AgreeOnDealing(config, /*is_live=*/true, published));
+  MILLRACE_ASSIGN_OR_RETURN(JobFeatures features, FeaturesOf(config, spec, dealing, published));
   MILLRACE_RETURN_IF_ERROR(registry->PublishFeatures(features));
-  features.set_rows_per_turn(turns);
   return features;
 }
 

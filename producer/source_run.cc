@@ -297,7 +297,7 @@ Status KafkaSource::Run() {
       AgreeOnSourceFeatures(
           config_, [this](const FeatureEncoder& checker) { return FindClasses(checker); },
           options_.set_default_buckets, stop_));
-  dealing_ = {.workers = features.workers(), .rows_per_turn = features.rows_per_turn()};
+  dealing_ = DealingOf(features);
   shape_ = RowShapeFrom(features);
   MILLRACE_RETURN_IF_ERROR(MakeDecoders(features.spec()));
   MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config_, stop_));

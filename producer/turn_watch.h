@@ -14,7 +14,8 @@ class TurnWatch {
   using Time = std::chrono::steady_clock::time_point;
 
   // `rows`: that have come by now. Returns a warning, with the remedy, ten seconds after the first
-  // rows, if a turn takes five seconds or more by these; else nothing. Called often.
+  // rows, if a turn of so many rows takes five seconds or more by these; else nothing. Called
+  // often.
   std::optional<std::string> Look(uint32_t rows_per_turn, uint64_t rows, Time now);
 
  private:

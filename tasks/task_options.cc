@@ -334,7 +334,8 @@ std::string ManyWeightsText(const JobFeatures& features, const Training& trainin
 }
 
 std::string SmallBufferText(const JobFeatures& features, const Training& training) {
-  const uint32_t turn = std::max(features.rows_per_turn(), 1U);
+  const Dealing dealing = DealingOf(features);
+  const uint32_t turn = std::max(dealing.rows_per_turn, dealing.most_rows_per_turn);
   const Training::Buffer& buffer = training.buffer();
   const bool is_small = training.schedule() == Training::BUFFER && buffer.max_rows() < turn;
   if (!is_small || buffer.skip_rows()) return "";
@@ -523,7 +524,7 @@ WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& 
   options.worker = worker;
   options.workers = MostWorkers(training.training(), features.workers());
   options.first_workers = features.workers();
-  options.rows_per_turn = std::max(features.rows_per_turn(), 1U);
+  options.dealing = DealingOf(features);
   options.shards = ShardsOfGroup(training);
   options.gradients_topic = NameOf(Topic::kGradients, features, training);
   options.weights_topic = NameOf(Topic::kWeights, features, training);

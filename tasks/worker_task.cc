@@ -102,8 +102,8 @@ StatusOr<Offset> WorkerTask::StartReading(const std::optional<InputPosition>& co
 }
 
 OnePassOptions WorkerTask::BatchOptions() const {
-  return {.batch_rows = MostBatchRows(options_.training, options_.rows_per_turn),
-          .first_rows = FirstBatchRows(options_.training, options_.rows_per_turn),
+  return {.batch_rows = MostBatchRows(options_.training, options_.dealing.rows_per_turn),
+          .first_rows = FirstBatchRows(options_.training, options_.dealing.rows_per_turn),
           .pipeline = options_.pipeline,
           .ends_at_flushes = BatchWaitOf(options_.training) > 0};
 }

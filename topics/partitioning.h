@@ -9,18 +9,29 @@
 
 namespace millrace {
 
+class JobFeatures;
+
 // How the rows of the stream are dealt to the workers: the first rows_per_turn of them go to worker
 // 0, as many to worker 1, and so on, and after the last worker to worker 0 again. The turns are
 // exact, so that no worker starves and row numbers have no gaps. Neighbours in the stream, which
-// tell most about each other, are learnt by one worker, one after the other. Both numbers are at
-// least 1.
+// tell most about each other, are learnt by one worker, one after the other.
+//
+// Turns that may become longer double after kTurnsOfASize rounds of all workers (after the first
+// size twice as many), until they would have more than most_rows_per_turn. So one that is longer
+// has at most a sixteenth of the rows that its worker has had: in a short stream long turns would
+// leave workers without rows, and others with those of its end only.
 struct Dealing {
-  uint32_t workers = 1;
-  uint32_t rows_per_turn = 1;
+  uint32_t workers = 1;             // at least 1
+  uint32_t rows_per_turn = 1;       // of the first turns; at least 1
+  uint32_t most_rows_per_turn = 0;  // less than rows_per_turn: all turns have these
+
   // With longer turns workers would only wait longer.
   static constexpr uint32_t kMostRowsPerTurn = 65536;
-  uint64_t rows_per_round() const { return uint64_t{workers} * rows_per_turn; }
+  static constexpr uint64_t kTurnsOfASize = 16;
+
+  bool operator==(const Dealing&) const = default;
 };
+Dealing DealingOf(const JobFeatures& features);
 
 // Where an accepted row of the stream (from 0, over all epochs) is: a partition, and its number
 // there.

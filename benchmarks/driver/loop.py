@@ -8,8 +8,8 @@ processes: four gradients a round, and
 - "a record for each worker": four weights messages of 24,600 bytes;
 - "weights once": one, which both worker processes read. This is our design.
 
-A design whose weights do not go through Kafka has a lower floor still; its weights are then not in a
-log that others can follow.
+A design whose weights do not go through Kafka has a lower floor still (benchmarks/driver/manager.py has
+it). Lines with direct answers are ours of that design, against the floors of the other one.
 
 Ours may move less: a gradient on one row is sent sparse. So there are lines with the gradient as it
 comes, and with an update that holds every weight, which is as many bytes as the floors move. In an

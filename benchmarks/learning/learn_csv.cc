@@ -108,7 +108,9 @@ JobFeatures FeaturesOf(const JobConfig& config, const CsvStream& stream) {
   features.set_job(config.name());
   features.set_epoch(config.epoch());
   features.set_workers(config.workers());
-  features.set_rows_per_turn(RowsPerTurnOf(config.producer(), false));
+  const Dealing dealing = DealingOfNewJob(config, false);
+  features.set_rows_per_turn(dealing.rows_per_turn);
+  features.set_most_rows_per_turn(dealing.most_rows_per_turn);
   *features.mutable_spec() = stream.spec();
   features.set_feature_count(stream.encoder().feature_count());
   return features;
@@ -173,7 +175,7 @@ Status Run(const JobFlags& flags) {
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvStream> stream,
                             OpenStream(config, spec, rejects));
   const JobFeatures features = FeaturesOf(config, *stream);
-  MemoryRows rows({.workers = features.workers(), .rows_per_turn = features.rows_per_turn()});
+  MemoryRows rows(DealingOf(features));
   MILLRACE_RETURN_IF_ERROR(ReadRows(*stream, rows));
 
   const JobTraining training = TrainingOf(config, rows.rows());

@@ -41,7 +41,8 @@ BegunJob Begun() {
   edges.add_edge(0.5);
   spec.set_categorical_buckets(64);
   BegunJob begun;
-  const StatusOr<JobFeatures> features = FeaturesOf(config, spec, 256, {});
+  const StatusOr<JobFeatures> features =
+      FeaturesOf(config, spec, {.workers = config.workers(), .rows_per_turn = 256}, {});
   EXPECT_TRUE(features.ok()) << features.status();
   begun.features = *features;
   begun.training = *SettingsOf(config, "flights-3");

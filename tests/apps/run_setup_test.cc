@@ -78,6 +78,9 @@ TEST(RunSetup, TellsWhatTheJobBeganWith) {
   EXPECT_THAT(SettingsOf(ServerSetup({}, features, training, 0)),
               ElementsAre(Pair("--from-snapshot", "flights-5, a new stream"),
                           Pair("--rows-per-turn", "256")));
+  features.set_most_rows_per_turn(1024);
+  EXPECT_THAT(SettingsOf(ServerSetup({}, features, {}, 0)),
+              ElementsAre(Pair("--rows-per-turn", "256 to 1024")));
 }
 
 TEST(RunSetup, FitsIntoAPointWhateverTheNamesAre) {

@@ -43,21 +43,52 @@ TEST(AgreeOnBuckets, AJobThatHasBegunKeepsThoseThatAreNotGiven) {
   EXPECT_EQ(spec.text_buckets(), 9u) << "another number is given, which the job refuses";
 }
 
-TEST(RowsPerTurnOf, IsLongWhereRowsComeAsFastAsTheyAreTaken) {
-  Producer settings;
-  EXPECT_EQ(RowsPerTurnOf(settings, false), 256u);
-  EXPECT_EQ(RowsPerTurnOf(settings, true), 1u);
+TEST(DealingOfNewJob, HasLongTurnsWhereRowsComeAsFastAsTheyAreTaken) {
+  JobConfig config;
+  config.set_workers(3);
+  Producer& settings = *config.mutable_producer();
+  const auto turns_of = [](uint32_t rows, uint32_t most) { return Dealing{3, rows, most}; };
+  EXPECT_EQ(DealingOfNewJob(config, false), turns_of(256, 1024));
+  EXPECT_EQ(DealingOfNewJob(config, true), turns_of(1, 0));
   for (const auto& [rate, rows] : {std::pair(0.5, 1U), {100.0, 10U}, {320.0, 32U}, {1e9, 32U}}) {
     settings.set_rate(rate);
-    EXPECT_EQ(RowsPerTurnOf(settings, false), rows);
-    EXPECT_EQ(RowsPerTurnOf(settings, true), rows);
+    EXPECT_EQ(DealingOfNewJob(config, false), turns_of(rows, 0));
+    EXPECT_EQ(DealingOfNewJob(config, true), turns_of(rows, 0));
   }
   settings.clear_rate();
   settings.set_time_column("t");
-  EXPECT_EQ(RowsPerTurnOf(settings, false), 1u);
+  EXPECT_EQ(DealingOfNewJob(config, false), turns_of(1, 0));
   settings.set_rows_per_turn(7);
-  EXPECT_EQ(RowsPerTurnOf(settings, false), 7u);
-  EXPECT_EQ(RowsPerTurnOf(settings, true), 7u);
+  EXPECT_EQ(DealingOfNewJob(config, false), turns_of(7, 0));
+  EXPECT_EQ(DealingOfNewJob(config, true), turns_of(7, 0));
+}
+
+TEST(AgreeOnDealing, AJobThatHasBegunKeepsItsTurnsUnlessOthersAreGiven) {
+  JobConfig config;
+  config.set_workers(3);
+  JobFeatures published;
+  published.set_workers(3);
+  published.set_rows_per_turn(64);
+  published.set_most_rows_per_turn(500);
+  EXPECT_EQ(*AgreeOnDealing(config, true, published), (Dealing{3, 64, 500}));
+  config.mutable_producer()->set_rows_per_turn(64);
+  EXPECT_EQ(*AgreeOnDealing(config, true, published), (Dealing{3, 64, 500}));
+  config.mutable_producer()->set_rows_per_turn(32);
+  EXPECT_EQ(*AgreeOnDealing(config, true, published), (Dealing{3, 32, 0}))
+      << "another number is given, which the job refuses";
+}
+
+TEST(AgreeOnDealing, RefusesTurnsThatNobodyMayHavePublished) {
+  JobConfig config;
+  config.set_workers(3);
+  JobFeatures published;
+  published.set_workers(3);
+  published.set_rows_per_turn(1);
+  published.set_most_rows_per_turn(Dealing::kMostRowsPerTurn + 1);
+  EXPECT_TRUE(absl::IsDataLoss(AgreeOnDealing(config, false, published).status()));
+  published.set_rows_per_turn(Dealing::kMostRowsPerTurn + 1);
+  published.clear_most_rows_per_turn();
+  EXPECT_TRUE(absl::IsDataLoss(AgreeOnDealing(config, false, published).status()));
 }
 
 TEST(JobFeatures, WhereNoCellCanBeMissingTheTokensAreNoDifference) {

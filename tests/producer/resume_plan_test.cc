@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "topics/row_codec.h"
@@ -21,6 +22,12 @@ std::string Value(double number) { return EncodeRow({1, {number}, {}, {}}); }
 PartitionTail RowsUpTo(RowNumber rows, std::string last) { return {rows, false, std::move(last)}; }
 PartitionTail EndedAt(RowNumber rows, uint64_t fingerprint = 0) {
   return {rows, true, "", fingerprint};
+}
+
+ResumePlan PlanOfTails(std::vector<PartitionTail> tails, uint32_t rows_per_turn = 1) {
+  const Dealing dealing = {.workers = static_cast<uint32_t>(tails.size()),
+                           .rows_per_turn = rows_per_turn};
+  return {std::move(tails), dealing};
 }
 
 TEST(PartitionTail, FollowsFromTheLastRecord) {
@@ -60,7 +67,7 @@ TEST(PartitionTail, RefusesRecordsThatAreNotOfTheJob) {
 }
 
 TEST(ResumePlan, AFreshTopicGetsEverything) {
-  const ResumePlan plan(std::vector<PartitionTail>(3), 1);
+  const ResumePlan plan = PlanOfTails(std::vector<PartitionTail>(3));
   EXPECT_TRUE(plan.fresh());
   EXPECT_FALSE(plan.all_ended());
   EXPECT_EQ(plan.ActionFor({2, 0}), Action::kSend);
@@ -68,7 +75,7 @@ TEST(ResumePlan, AFreshTopicGetsEverything) {
 }
 
 TEST(ResumePlan, GoesOnAfterEachPartitionsLastRow) {
-  const ResumePlan plan({RowsUpTo(3, Value(2)), EndedAt(5), PartitionTail()}, 1);
+  const ResumePlan plan = PlanOfTails({RowsUpTo(3, Value(2)), EndedAt(5), PartitionTail()});
   EXPECT_FALSE(plan.fresh());
   EXPECT_FALSE(plan.all_ended());
   EXPECT_EQ(plan.rows_present(), 8u);
@@ -81,7 +88,7 @@ TEST(ResumePlan, GoesOnAfterEachPartitionsLastRow) {
 }
 
 TEST(ResumePlan, NoticesRowsOfAnotherInput) {
-  const ResumePlan plan({RowsUpTo(3, Value(2)), RowsUpTo(3, Value(9))}, 1);
+  const ResumePlan plan = PlanOfTails({RowsUpTo(3, Value(2)), RowsUpTo(3, Value(9))});
   EXPECT_TRUE(plan.Check({0, 2}, Value(2), "job.input-data").ok());
   const Status other = plan.Check({1, 2}, Value(2), "job.input-data");
   EXPECT_TRUE(absl::IsFailedPrecondition(other));
@@ -89,21 +96,21 @@ TEST(ResumePlan, NoticesRowsOfAnotherInput) {
 }
 
 TEST(ResumePlan, NoticesAnInputThatIsTooShortOrEndedElsewhere) {
-  EXPECT_TRUE(ResumePlan({RowsUpTo(3, ""), RowsUpTo(2, "")}, 1).CheckEnd(5, "t").ok());
-  EXPECT_FALSE(ResumePlan({RowsUpTo(3, ""), RowsUpTo(3, "")}, 1).CheckEnd(5, "t").ok());
-  EXPECT_TRUE(ResumePlan({EndedAt(3), RowsUpTo(2, "")}, 1).CheckEnd(5, "t").ok());
-  EXPECT_FALSE(ResumePlan({EndedAt(2), RowsUpTo(2, "")}, 1).CheckEnd(5, "t").ok());
-  EXPECT_FALSE(ResumePlan({EndedAt(3), RowsUpTo(2, "")}, 1).CheckEnd(7, "t").ok());
+  EXPECT_TRUE(PlanOfTails({RowsUpTo(3, ""), RowsUpTo(2, "")}).CheckEnd(5, "t").ok());
+  EXPECT_FALSE(PlanOfTails({RowsUpTo(3, ""), RowsUpTo(3, "")}).CheckEnd(5, "t").ok());
+  EXPECT_TRUE(PlanOfTails({EndedAt(3), RowsUpTo(2, "")}).CheckEnd(5, "t").ok());
+  EXPECT_FALSE(PlanOfTails({EndedAt(2), RowsUpTo(2, "")}).CheckEnd(5, "t").ok());
+  EXPECT_FALSE(PlanOfTails({EndedAt(3), RowsUpTo(2, "")}).CheckEnd(7, "t").ok());
 }
 
 TEST(ResumePlan, CountsRowsByTurns) {
-  EXPECT_TRUE(ResumePlan({RowsUpTo(3, ""), RowsUpTo(2, "")}, 3).CheckEnd(5, "t").ok());
-  EXPECT_TRUE(ResumePlan({EndedAt(4), RowsUpTo(3, "")}, 3).CheckEnd(7, "t").ok());
-  EXPECT_FALSE(ResumePlan({EndedAt(3), RowsUpTo(3, "")}, 3).CheckEnd(7, "t").ok());
+  EXPECT_TRUE(PlanOfTails({RowsUpTo(3, ""), RowsUpTo(2, "")}, 3).CheckEnd(5, "t").ok());
+  EXPECT_TRUE(PlanOfTails({EndedAt(4), RowsUpTo(3, "")}, 3).CheckEnd(7, "t").ok());
+  EXPECT_FALSE(PlanOfTails({EndedAt(3), RowsUpTo(3, "")}, 3).CheckEnd(7, "t").ok());
 }
 
 TEST(ResumePlan, NoticesAsManyOtherRowsBeforeAnEnd) {
-  const ResumePlan plan({EndedAt(3, 7), EndedAt(3), RowsUpTo(3, "")}, 1);
+  const ResumePlan plan = PlanOfTails({EndedAt(3, 7), EndedAt(3), RowsUpTo(3, "")});
   EXPECT_TRUE(plan.CheckFingerprint(0, 7, "t").ok());
   const Status other = plan.CheckFingerprint(0, 8, "t");
   EXPECT_TRUE(absl::IsFailedPrecondition(other));
@@ -113,8 +120,8 @@ TEST(ResumePlan, NoticesAsManyOtherRowsBeforeAnEnd) {
 }
 
 TEST(ResumePlan, KnowsWhenEverythingHasEnded) {
-  EXPECT_TRUE(ResumePlan({EndedAt(3), EndedAt(0)}, 1).all_ended());
-  EXPECT_FALSE(ResumePlan({EndedAt(0), EndedAt(0)}, 1).fresh());
+  EXPECT_TRUE(PlanOfTails({EndedAt(3), EndedAt(0)}).all_ended());
+  EXPECT_FALSE(PlanOfTails({EndedAt(0), EndedAt(0)}).fresh());
 }
 
 }  // namespace

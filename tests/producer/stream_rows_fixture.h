@@ -94,7 +94,9 @@ inline ResumePlan PlanOf(const MemoryTopic& topic, uint32_t rows_per_turn) {
       if (!absl::IsNotFound(tail.status())) tails.back() = tail.value();  // a flush is no tail
     }
   }
-  return ResumePlan(std::move(tails), rows_per_turn);
+  const Dealing dealing = {.workers = static_cast<uint32_t>(tails.size()),
+                           .rows_per_turn = rows_per_turn};
+  return ResumePlan(std::move(tails), dealing);
 }
 
 // Each row as a record of its own, however they were put together.

@@ -228,6 +228,7 @@ JobFeatures FeaturesOf(const Scenario& scenario) {
   features.set_epoch(kEpoch);
   features.set_workers(scenario.workers);
   features.set_rows_per_turn(scenario.rows_per_turn);
+  features.set_most_rows_per_turn(scenario.most_rows_per_turn);
   features.set_feature_count(scenario.features());
   features.mutable_spec()->set_regression(scenario.regression);
   for (size_t k = 0; k < scenario.classes; ++k) {
@@ -302,6 +303,9 @@ Scenario DrawScenario(Random& random) {
   constexpr uint32_t kTurns[] = {1, 1, 3, 32};
   scenario.rows_per_turn =
       kTurns[Random::Hash(scenario.data_seed, 0, 0, 50001) % std::size(kTurns)];
+  if (Random::Hash(scenario.data_seed, 0, 0, 50002) % 2 == 0) {
+    scenario.most_rows_per_turn = 3 * scenario.rows_per_turn;
+  }
   DrawNetwork(scenario);
   DrawRegression(scenario);
   DrawForgetting(scenario);

@@ -46,7 +46,8 @@ struct Scenario {
   bool wide = false;                       // the hashed features' weights are embedding rows
   bool batches_grow = false;               // of a job in one pass that averages nothing
   bool flushes = false;                    // stand between the rows in input-data
-  uint32_t rows_per_turn = 1;              // that go to one worker after another
+  uint32_t rows_per_turn = 1;              // that go to one worker after another,
+  uint32_t most_rows_per_turn = 0;         // and later in the stream
   std::vector<RowNumber> rows = {12, 12};  // by worker; of trainers of one's own: steps
   double undecodable = 0;                  // part of the rows
   Training training;
@@ -62,9 +63,13 @@ struct Scenario {
   size_t scores() const { return regression ? 1 : classes; }
   // The number in the stream of a worker's row.
   uint64_t StreamRow(WorkerId worker, RowNumber row) const {
-    const uint64_t rounds_before = uint64_t{row} / rows_per_turn;
-    return (rounds_before * workers + uint64_t{worker}) * rows_per_turn +
-           uint64_t{row} % rows_per_turn;
+    uint64_t before = 0;  // of each worker, in earlier rounds
+    uint64_t turn = rows_per_turn;
+    for (uint64_t round = 1; uint64_t{row} - before >= turn; ++round) {
+      before += turn;
+      if (round >= 32 && round % 16 == 0 && 2 * turn <= most_rows_per_turn) turn *= 2;
+    }
+    return before * workers + uint64_t{worker} * turn + (uint64_t{row} - before);
   }
   bool has_growing_batches() const { return batches_grow && !averages() && one_pass(); }
   // Whether a flush stands before this row of the worker.

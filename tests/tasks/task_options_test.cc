@@ -161,9 +161,9 @@ TEST(MakeWorkerOptions, OfAJobThatNamesNoTurnsTheyAreOfOneRow) {
   features.set_workers(3);
   JobTraining training;
   training.set_shards(1);
-  EXPECT_EQ(MakeWorkerOptions(features, training, WorkerId(1)).rows_per_turn, 1u);
+  EXPECT_EQ(MakeWorkerOptions(features, training, WorkerId(1)).dealing.rows_per_turn, 1u);
   features.set_rows_per_turn(32);
-  EXPECT_EQ(MakeWorkerOptions(features, training, WorkerId(1)).rows_per_turn, 32u);
+  EXPECT_EQ(MakeWorkerOptions(features, training, WorkerId(1)).dealing.rows_per_turn, 32u);
 }
 
 TEST(IsWide, AModelOfManyWeightsKeepsThemAsRows) {

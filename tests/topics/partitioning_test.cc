@@ -6,6 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "messages/records.pb.h"
+
 namespace millrace {
 namespace {
 
@@ -25,11 +27,46 @@ TEST(PartitioningTest, RowsGoRoundAndRoundInTurnsSoThatNoWorkerStarvesAndNumbers
   }
 }
 
+TEST(PartitioningTest, TurnsDoubleAfterSixteenOfASizeUpToTheLongest) {
+  for (const uint32_t workers : {1u, 2u, 3u, 7u}) {
+    for (const uint32_t first : {1u, 3u, 8u}) {
+      for (const uint32_t most : {0u, 1u, 8u, 15u, 16u, 100u}) {
+        const Dealing dealing = {workers, first, most};
+        std::vector<RowNumber> next(workers, 0);
+        uint64_t stream_row = 0;
+        uint32_t size = first;
+        for (int round = 0; round < 120; ++round) {
+          // Of the first size there are twice as many.
+          if (round >= 32 && round % 16 == 0 && 2 * size <= most) size *= 2;
+          for (uint32_t worker = 0; worker < workers; ++worker) {
+            for (uint32_t i = 0; i < size; ++i, ++stream_row) {
+              ASSERT_EQ(PlaceOfRow(stream_row, dealing), (RowPlace{WorkerId(worker), next[worker]}))
+                  << "row " << stream_row << " of " << workers << " in turns of " << first << " to "
+                  << most;
+              ++next[worker];
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(PartitioningTest, AJobOfAnOlderVersionKeepsItsTurns) {
+  JobFeatures features;
+  features.set_workers(3);
+  EXPECT_EQ(DealingOf(features), (Dealing{.workers = 3, .rows_per_turn = 1}));
+  features.set_rows_per_turn(256);
+  EXPECT_EQ(DealingOf(features), (Dealing{.workers = 3, .rows_per_turn = 256}));
+  EXPECT_EQ(PlaceOfRow(1'000'000, DealingOf(features)).row, 1'000'000u / (3 * 256) * 256 + 64u);
+}
+
 TEST(PartitioningTest, TheStreamRowOfAPlaceIsTheRowThatWentThere) {
   std::mt19937_64 random(1);
   for (int trial = 0; trial < 10'000; ++trial) {
     const Dealing dealing = {.workers = static_cast<uint32_t>(1 + random() % 1000),
-                             .rows_per_turn = static_cast<uint32_t>(1 + random() % 100)};
+                             .rows_per_turn = static_cast<uint32_t>(1 + random() % 100),
+                             .most_rows_per_turn = static_cast<uint32_t>(random() % 2000)};
     const uint64_t stream_row = random() >> (1 + random() % 60);
     ASSERT_EQ(StreamRow(PlaceOfRow(stream_row, dealing), dealing), stream_row);
     const RowPlace place{WorkerId(random() % dealing.workers), RowNumber(random() % 1'000'000)};
@@ -40,15 +77,17 @@ TEST(PartitioningTest, TheStreamRowOfAPlaceIsTheRowThatWentThere) {
 TEST(PartitioningTest, RowsOfWorkerCountsTheRowsThatWentToIt) {
   for (const uint32_t workers : {1u, 2u, 3u, 4u, 7u}) {
     for (const uint32_t rows_per_turn : {1u, 3u, 8u}) {
-      const Dealing dealing = {workers, rows_per_turn};
-      std::vector<RowNumber> counts(workers, 0);
-      for (uint64_t rows = 0; rows < 100; ++rows) {
-        for (WorkerId worker = 0; worker < workers; ++worker) {
-          ASSERT_EQ(RowsOfWorker(rows, worker, dealing), counts[worker])
-              << rows << " rows in turns of " << rows_per_turn << ", worker " << worker << " of "
-              << workers;
+      for (const uint32_t most : {0u, 12u}) {
+        const Dealing dealing = {workers, rows_per_turn, most};
+        std::vector<RowNumber> counts(workers, 0);
+        for (uint64_t rows = 0; rows < 1000; ++rows) {
+          for (WorkerId worker = 0; worker < workers; ++worker) {
+            ASSERT_EQ(RowsOfWorker(rows, worker, dealing), counts[worker])
+                << rows << " rows in turns of " << rows_per_turn << " to " << most << ", worker "
+                << worker << " of " << workers;
+          }
+          ++counts[PlaceOfRow(rows, dealing).worker];
         }
-        ++counts[PlaceOfRow(rows, dealing).worker];
       }
     }
   }
