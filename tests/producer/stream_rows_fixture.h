@@ -85,7 +85,8 @@ class MemorySender final : public RowSender {
   std::string name_ = "job.input-data";
 };
 
-inline ResumePlan PlanOf(const MemoryTopic& topic, uint32_t rows_per_turn) {
+inline ResumePlan PlanOf(const MemoryTopic& topic, uint32_t rows_per_turn,
+                         uint32_t most_rows_per_turn = 0) {
   std::vector<PartitionTail> tails;
   for (const auto& records : topic) {
     tails.emplace_back();
@@ -95,7 +96,8 @@ inline ResumePlan PlanOf(const MemoryTopic& topic, uint32_t rows_per_turn) {
     }
   }
   const Dealing dealing = {.workers = static_cast<uint32_t>(tails.size()),
-                           .rows_per_turn = rows_per_turn};
+                           .rows_per_turn = rows_per_turn,
+                           .most_rows_per_turn = most_rows_per_turn};
   return ResumePlan(std::move(tails), dealing);
 }
 
@@ -164,27 +166,38 @@ class StreamRowsTest : public testing::Test {
     auto stream = CsvStream::Create(CsvFile::Open(path_, file_options_).value(), file_options_,
                                     options_, rejects_)
                       .value();
-    return StreamRows(*stream, PlanOf(topic, rows_per_turn_), pacer_, sender, around_, counts_);
+    return StreamRows(*stream, PlanOf(topic, rows_per_turn_, most_rows_per_turn_), pacer_, sender,
+                      around_, counts_);
   }
 
   // What an undisturbed run gives, by definition.
   MemoryTopic Expected(int rows, uint32_t workers) const {
     MemoryTopic topic(workers);
     std::vector<RowFingerprint> fingerprints(workers);
-    uint64_t number = 0;
+    uint64_t worker = 0;
+    uint64_t turn = rows_per_turn_;
+    uint64_t left = turn;  // of the worker's turn
+    uint64_t rounds = 0;
+    const auto next = [&] {
+      if (--left == 0) {
+        worker = (worker + 1) % workers;
+        if (worker == 0) ++rounds;
+        const bool doubles = worker == 0 && rounds >= 32 && rounds % 16 == 0;
+        if (doubles && 2 * turn <= most_rows_per_turn_) turn *= 2;
+        left = turn;
+      }
+    };
     for (uint32_t e = 0; e < options_.epochs; ++e) {
-      for (int i = 0; i < rows; ++i, ++number) {
-        const uint64_t worker = number / rows_per_turn_ % workers;
+      for (int i = 0; i < rows; ++i, next()) {
         const Row row{static_cast<uint32_t>(i % 2), {static_cast<double>(i)}, {}, {}, e > 0};
         fingerprints[worker].Add(row);
         topic[worker].push_back(
             {EncodeInputKey({RowNumber(topic[worker].size()), 1}), EncodeRow(row)});
       }
     }
-    for (size_t worker = 0; worker < workers; ++worker) {
-      const RowNumber end(topic[worker].size());
-      topic[worker].push_back(
-          {EncodeInputKey({end, 0}), EncodeEnd(end, fingerprints[worker].value())});
+    for (size_t i = 0; i < workers; ++i) {
+      const RowNumber end(topic[i].size());
+      topic[i].push_back({EncodeInputKey({end, 0}), EncodeEnd(end, fingerprints[i].value())});
     }
     return topic;
   }
@@ -195,6 +208,7 @@ class StreamRowsTest : public testing::Test {
   CsvStream::Options options_;
   CsvFile::Options file_options_;
   uint32_t rows_per_turn_ = 1;
+  uint32_t most_rows_per_turn_ = 0;
   Pacer pacer_ = Pacer::Unpaced();
   std::atomic<bool> stop_ = false;
   int ticks_ = 0;
