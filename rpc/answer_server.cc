@@ -250,13 +250,13 @@ class GrpcAnswerServer final : public AnswerServer {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kLeastPingIntervalMs);
     streams_.queue = builder.AddCompletionQueue();
-    const Status started = listener_.Start(builder, streams_.service,
-                                           {.address = streams_.options.listen,
-                                            .tls = streams_.options.tls,
-                                            .keepalive_ms = kAnswerKeepaliveMs,
-                                            .keepalive_timeout_ms = kAnswerKeepaliveTimeoutMs,
-                                            .what = "answers",
-                                            .flags = "--answers"});
+    Status started = listener_.Start(builder, streams_.service,
+                                     {.address = streams_.options.listen,
+                                      .tls = streams_.options.tls,
+                                      .keepalive_ms = kAnswerKeepaliveMs,
+                                      .keepalive_timeout_ms = kAnswerKeepaliveTimeoutMs,
+                                      .what = "answers",
+                                      .flags = "--answers"});
     reactor_ = std::thread([this] { grpc_internal::RunQueue(*streams_.queue); });
     if (!started.ok()) return started;
     const std::lock_guard<std::mutex> lock(streams_.mutex);
