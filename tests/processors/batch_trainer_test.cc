@@ -27,7 +27,7 @@ class OnlineTrainer : public ::testing::Test {
  protected:
   OnlineTrainer() {
     options_.worker = 1;
-    options_.workers = 3;
+    options_.workers = options_.dealing.workers = 3;
     options_.numeric_columns = 1;
     options_.training.mutable_update()->set_kind(Training::Update::ONLINE);
     for (size_t i = 0; i < kBatchRows; ++i) {

@@ -182,7 +182,7 @@ TEST(WorkerTrainingTest, RowsAfterTheFreezeAreTestedButNotLearntFrom) {
   WorkerOptions options = TrainingWorker::Options();
   options.training.set_scaling(Training::RUNNING);
   options.worker = 1;
-  options.workers = 4;
+  options.workers = options.dealing.workers = 4;
   // This worker's rows are 1, 5, 9, 13, 17, ... of the stream.
   options.training.set_freeze_after_rows(9);
   TrainingWorker worker(options);
@@ -217,7 +217,7 @@ TEST(WorkerTrainingTest, TheFrozenPartOfABatchLeavesNoTraceInTheGradient) {
 TEST(WorkerTrainingTest, TheTailIsCountedOverAllPartitionsAndLearntFrom) {
   WorkerOptions options = TrainingWorker::Options();
   options.worker = 2;
-  options.workers = 3;
+  options.workers = options.dealing.workers = 3;
   options.training.set_tail_after_rows(9);  // rows 2, 5, 8, 11: only the last
   TrainingWorker worker(options);
   worker.AddRows(4);
