@@ -288,7 +288,7 @@ Status TrainerConnection::ServeUntil(const std::function<bool()>& done, double t
       return absl::DeadlineExceededError(WhatIsAwaited());
     }
     MILLRACE_RETURN_IF_ERROR(LookForNextLayout(now));
-    if (events == 0) wakeup_.WaitFor(kIdleWait);
+    if (events == 0) layout_->straight->WaitFor(kIdleWait);
   }
 }
 

@@ -26,13 +26,14 @@
 #include "rpc/address.h"
 #include "rpc/answers_agreed.h"
 #include "rpc/credentials.h"
-#include "rpc/operation_queue.h"
+#include "rpc/driven_queue.h"
 #include "topics/frame.h"
 #include "topics/topics.h"
 
 namespace millrace {
 namespace {
 
+using grpc_internal::DrivenQueue;
 using grpc_internal::Operation;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -260,12 +261,9 @@ class Incoming final : public std::enable_shared_from_this<Incoming> {
 class GrpcAnswerReceiver final : public AnswerReceiver {
  public:
   GrpcAnswerReceiver(const JobConfig& config, uint32_t shards, RpcTls tls, Wakeup* wakeup)
-      : config_(config),
-        shards_(shards),
-        tls_(std::move(tls)),
-        wakeup_(*wakeup),
-        reactor_([this] { grpc_internal::RunQueue(queue_); }),
-        finder_([this] { Find(); }) {}
+      : config_(config), shards_(shards), tls_(std::move(tls)), wakeup_(*wakeup), finder_([this] {
+          Find();
+        }) {}
 
   ~GrpcAnswerReceiver() override {
     {
@@ -274,13 +272,10 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
       inbox_.changed.notify_all();
     }
     finder_.join();
-    {
-      std::unique_lock<std::mutex> lock(inbox_.mutex);
-      for (const auto& [address, stream] : inbox_.streams) stream->Cancel();
-      inbox_.changed.wait(lock, [this] { return inbox_.streams.empty(); });
-    }
-    queue_.Shutdown();
-    reactor_.join();
+    queue_.LeaveToThread(true);
+    std::unique_lock<std::mutex> lock(inbox_.mutex);
+    for (const auto& [address, stream] : inbox_.streams) stream->Cancel();
+    inbox_.changed.wait(lock, [this] { return inbox_.streams.empty(); });
   }
 
   void Subscribe(const std::set<WorkerId>& workers) override {
@@ -311,6 +306,14 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
       from->Cancel();
     }
     return records.size();
+  }
+
+  void WaitFor(milliseconds timeout) override {
+    if (HasStreams()) {
+      wakeup_.WaitFor(timeout, queue_);
+    } else {
+      wakeup_.WaitFor(timeout);
+    }
   }
 
   bool TakeEnded() override {
@@ -401,6 +404,11 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
     wakeup_.Notify();
   }
 
+  bool HasStreams() {
+    const std::lock_guard<std::mutex> lock(inbox_.mutex);
+    return !inbox_.streams.empty();
+  }
+
   static void Say(const std::string& line) {
     if (!GiveToLineSink(line)) spdlog::info("{}", line);
   }
@@ -414,7 +422,7 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
       if (inbox_.streams.contains(address)) continue;
       const auto stream = std::make_shared<Incoming>(inbox_, wakeup_, address);
       inbox_.streams[address] = stream;
-      stream->Open(config_, tls_, queue_);
+      stream->Open(config_, tls_, *queue_.get());
     }
   }
 
@@ -422,8 +430,9 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
   const uint32_t shards_;
   const RpcTls tls_;
   Wakeup& wakeup_;
-  grpc::CompletionQueue queue_;  // what streams have begun; before these
   Inbox inbox_;
+  // What streams have begun. (Its end waits for them.)
+  DrivenQueue queue_{std::make_unique<grpc::CompletionQueue>()};
   std::atomic<bool> ending_ = false;
   bool look_again_ = false;  // guarded by inbox_.mutex
   // Of the finder:
@@ -432,8 +441,7 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
   Backoff backoff_{kFirstPause, kLongestPause};
   steady_clock::time_point next_look_{};
   steady_clock::time_point last_look_{};
-  std::thread reactor_;  // last: they use all of the above
-  std::thread finder_;
+  std::thread finder_;  // last: it uses all of the above
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Receives servers' answers by streams.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +36,8 @@ class AnswerReceiver {
   virtual void Subscribe(const std::set<WorkerId>& workers) = 0;
   // Passes on what has come; returns how many records.
   virtual size_t Poll(const Take& take) = 0;
+  // Waits as the wakeup does, for records of streams and for all that notifies it.
+  virtual void WaitFor(std::chrono::milliseconds timeout) = 0;
   // Whether a stream has ended since the last call: what it had may be lost.
   virtual bool TakeEnded() = 0;
   // Servers do not answer: they may have new addresses.

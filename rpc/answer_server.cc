@@ -9,14 +9,13 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "base/printable.h"
 #include "messages/answers.grpc.pb.h"
 #include "rpc/answers_agreed.h"
+#include "rpc/driven_queue.h"
 #include "rpc/listener.h"
-#include "rpc/operation_queue.h"
 #include "tasks/answer_routes.h"
 #include "topics/slice_codec.h"
 #include "topics/topics.h"
@@ -52,6 +51,7 @@ Record ToRecord(OutgoingRecord record) {
   return {.bytes = grpc::ByteBuffer(slices.data(), slices.size()), .value_bytes = value->size()};
 }
 
+using grpc_internal::DrivenQueue;
 using grpc_internal::Operation;
 
 class OpenStream;
@@ -67,12 +67,14 @@ struct OpenStreams {
   const AnswerServerOptions options;
   Wakeup& wakeup;
   Service service;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue;  // what streams have begun
-  std::mutex mutex;  // guards the following, and what the streams have
+  std::optional<DrivenQueue> queue;              // what streams have begun
+  grpc::ServerCompletionQueue* calls = nullptr;  // the same, to which calls come
+  std::mutex mutex;                              // guards the following, and what the streams have
   std::condition_variable changed;
   size_t there = 0;  // streams, also the one that waits for a process
   AnswerRoutes routes;
   std::map<AnswerRoutes::Stream, OpenStream*> open;
+  size_t unsent = 0;  // records, of all of them
   std::vector<WorkerId> lost;
 };
 
@@ -86,7 +88,12 @@ class OpenStream final {
   void Push(Record record) {
     if (is_over_) return;
     waiting_.push_back(std::move(record));
-    if (!is_writing_) WriteFirst();
+    ++streams_.unsent;
+    if (is_writing_) {
+      streams_.queue->LeaveToThread(true);  // it sends while the loop encodes what comes next
+    } else {
+      WriteFirst();
+    }
   }
 
  private:
@@ -94,8 +101,7 @@ class OpenStream final {
 
   explicit OpenStream(OpenStreams& streams) : streams_(streams) {
     ++streams.there;
-    streams.service.RequestOpen(&context_, &call_, streams.queue.get(), streams.queue.get(),
-                                Begin(accepting_));
+    streams.service.RequestOpen(&context_, &call_, streams.calls, streams.calls, Begin(accepting_));
   }
 
   Operation OperationOf(Reaction reaction) {
@@ -143,6 +149,7 @@ class OpenStream final {
     if (!ok) return End(grpc::Status::OK);
     streams_.routes.Taken(id_, waiting_.front().value_bytes);
     waiting_.pop_front();
+    --streams_.unsent;
     if (!waiting_.empty()) WriteFirst();
   }
 
@@ -195,6 +202,7 @@ class OpenStream final {
     if (is_over_) return;
     is_over_ = true;
     end_ = status;
+    streams_.unsent -= waiting_.size();
     if (id_ != 0) {
       streams_.open.erase(id_);
       AnswerAgain(streams_.routes.Close(id_));
@@ -233,15 +241,14 @@ class GrpcAnswerServer final : public AnswerServer {
       : streams_(options, wakeup) {}
 
   ~GrpcAnswerServer() override {
+    if (streams_.queue) streams_.queue->LeaveToThread(true);
     listener_.Shutdown();
-    if (streams_.queue == nullptr) return;
     {
       // Nothing may be begun on a queue that has been shut down, not even the end of a call.
       std::unique_lock<std::mutex> lock(streams_.mutex);
       streams_.changed.wait(lock, [this] { return streams_.there == 0; });
     }
-    streams_.queue->Shutdown();
-    if (reactor_.joinable()) reactor_.join();
+    streams_.queue.reset();
   }
 
   Status Listen() {
@@ -249,7 +256,8 @@ class GrpcAnswerServer final : public AnswerServer {
     builder.SetMaxReceiveMessageSize(kMostSubscriptionBytes);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kLeastPingIntervalMs);
-    streams_.queue = builder.AddCompletionQueue();
+    std::unique_ptr<grpc::ServerCompletionQueue> calls = builder.AddCompletionQueue();
+    streams_.calls = calls.get();
     Status started = listener_.Start(builder, streams_.service,
                                      {.address = streams_.options.listen,
                                       .tls = streams_.options.tls,
@@ -257,7 +265,7 @@ class GrpcAnswerServer final : public AnswerServer {
                                       .keepalive_timeout_ms = kAnswerKeepaliveTimeoutMs,
                                       .what = "answers",
                                       .flags = "--answers"});
-    reactor_ = std::thread([this] { grpc_internal::RunQueue(*streams_.queue); });
+    streams_.queue.emplace(std::move(calls));
     if (!started.ok()) return started;
     const std::lock_guard<std::mutex> lock(streams_.mutex);
     OpenStream::Await(streams_);
@@ -276,8 +284,15 @@ class GrpcAnswerServer final : public AnswerServer {
     }
     if (ways.log) to_log = record;
     const Record answer = ToRecord(std::move(record));
+    has_sent_ = true;
     for (const AnswerRoutes::Stream stream : ways.streams) streams_.open.at(stream)->Push(answer);
     return to_log;
+  }
+
+  void Advance() override {
+    if (!std::exchange(has_sent_, false)) return;
+    if (!streams_.queue->is_left_to_thread()) streams_.queue->RunDue();
+    streams_.queue->LeaveToThread(HasUnsent());
   }
 
   std::vector<WorkerId> TakeLost() override {
@@ -286,9 +301,14 @@ class GrpcAnswerServer final : public AnswerServer {
   }
 
  private:
+  bool HasUnsent() {
+    const std::lock_guard<std::mutex> lock(streams_.mutex);
+    return streams_.unsent > 0;
+  }
+
   OpenStreams streams_;
   grpc_internal::Listener listener_;
-  std::thread reactor_;
+  bool has_sent_ = false;  // since the last Advance
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ struct AnswerServerOptions {
   size_t most_streams = 4096;
 };
 
-// Send and TakeLost are for one thread.
+// Send, Advance and TakeLost are for one thread.
 class AnswerServer {
  public:
   // `wakeup` outlives the server; it is notified when TakeLost has something. Unavailable when it
@@ -39,6 +39,8 @@ class AnswerServer {
   // Gives a record of a shard's task to the streams that get it, without waiting. Returns it
   // if it is to go to Kafka, too.
   virtual std::optional<OutgoingRecord> Send(OutgoingRecord record) = 0;
+  // To be called when all records of a moment have been given.
+  virtual void Advance() = 0;
   // The workers whose streams have ended since the last call: what they were sent may be lost.
   virtual std::vector<WorkerId> TakeLost() = 0;
 };

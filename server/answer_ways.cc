@@ -88,6 +88,10 @@ std::optional<OutgoingRecord> AnswerWays::Send(OutgoingRecord record) {
   return to_log;
 }
 
+void AnswerWays::Advance() {
+  if (server_) server_->Advance();
+}
+
 std::vector<WorkerId> AnswerWays::TakeLost() {
   return server_ ? server_->TakeLost() : std::vector<WorkerId>();
 }

@@ -28,6 +28,8 @@ class AnswerWays {
 
   // Gives a record of `weights` to the streams that get it. Returns it if it is to go to Kafka.
   std::optional<OutgoingRecord> Send(OutgoingRecord record);
+  // To be called when all records of a moment have been given.
+  void Advance();
   // The workers whose streams have ended since the last call: they are to be answered again.
   std::vector<WorkerId> TakeLost();
   // The shards whose newest values went to workers by streams only, since the last call: who

@@ -122,6 +122,7 @@ class ServerLoop {
       AnswerAgain();
       MILLRACE_RETURN_IF_ERROR(folds_.AnswerDue());
       MILLRACE_RETURN_IF_ERROR(Announce());
+      ways_->Advance();
       const SteadyTime now = std::chrono::steady_clock::now();
       MILLRACE_RETURN_IF_ERROR(RunPeriodicTasks(now));
       MILLRACE_ASSIGN_OR_RETURN(has_next_layout_, seals_.Advance(shards_, now));

@@ -2,6 +2,7 @@
 // streams.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -57,6 +58,8 @@ class AnswerReader {
   // Weights are short-lived: workers that were away for longer than they are kept ask again. Errors
   // are those of RangeOf.
   Status CatchUp(std::vector<OutgoingRecord>& out);
+  // Waits as the wakeup does, for answers and for all that notifies it.
+  void WaitFor(std::chrono::milliseconds timeout) { straight_->WaitFor(timeout); }
   // Servers do not answer: they may have new addresses.
   void LookAgain();
 

@@ -107,7 +107,7 @@ class WorkerLoop {
       if (has_next_layout_) break;
       MILLRACE_ASSIGN_OR_RETURN(job_ended_, JobEnded(now));
       if (job_ended_ && !config_.worker().stay()) break;
-      if (events == 0) wakeup_.WaitFor(kIdleWait);
+      if (events == 0) answers_->WaitFor(kIdleWait);
     }
     return absl::OkStatus();
   }

@@ -68,7 +68,7 @@ DOORS = {
     "gloo/": ["collective/mesh.cc", "benchmarks/collective/"],
     "librdkafka/": ["kafka/", "tests/kafka/", "benchmarks/"],
     "grpc/": ["rpc/", "master/task_server.cc"],
-    "grpcpp/": ["rpc/", "durability/replicas/", "tests/durability/replicas/", "master/grpc_caller.h",
+    "grpcpp/": ["rpc/", "tests/rpc/", "durability/replicas/", "tests/durability/replicas/", "master/grpc_caller.h",
                 "client/node_client.cc",
                 "master/node_service.cc", "master/task_server.cc", "members/member_node.cc", "tests/members/",
                 "tests/master/", "examples/gloo-trainer/", "benchmarks/kafka/bare_stream.cc",

@@ -1,0 +1,136 @@
+#include "rpc/driven_queue.h"
+
+#include <grpc/support/time.h>
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace millrace::grpc_internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+gpr_timespec After(milliseconds timeout) {
+  // (A deadline of now is rounded up to one in a millisecond.)
+  if (timeout.count() == 0) return gpr_inf_past(GPR_CLOCK_MONOTONIC);
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_millis(timeout.count(), GPR_TIMESPAN));
+}
+
+}  // namespace
+
+DrivenQueue::DrivenQueue(std::unique_ptr<grpc::CompletionQueue> queue, milliseconds patience)
+    : queue_(std::move(queue)), patience_(patience), thread_([this] { Run(); }) {}
+
+DrivenQueue::~DrivenQueue() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    MILLRACE_CHECK(!owner_drives_);
+    is_ending_ = true;
+    changed_.notify_all();
+  }
+  queue_->Shutdown();
+  thread_.join();
+}
+
+void DrivenQueue::RunDue() {
+  {
+    // Where that is seldom, it is not worth a change of who drives.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Time before = std::exchange(driven_, steady_clock::now());
+    if (thread_drives_ && driven_ >= before + patience_) return;
+  }
+  while (RunOne(milliseconds(0))) {
+  }
+}
+
+void DrivenQueue::LeaveToThread(bool is_left) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::exchange(is_left_, is_left) == is_left) return;
+  if (is_left) changed_.notify_all();
+}
+
+bool DrivenQueue::is_left_to_thread() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return is_left_;
+}
+
+void DrivenQueue::Sleep(milliseconds timeout) { RunOne(timeout); }
+
+// (Who sleeps not yet, or no more, looks at it before it does.)
+void DrivenQueue::Interrupt() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_interrupted_ = true;
+  if (owner_sleeps_) SetAlarm();
+}
+
+// Returns whether there was an operation that has ended.
+bool DrivenQueue::RunOne(milliseconds timeout) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  driven_ = steady_clock::now();
+  if (thread_drives_) {
+    owner_wants_to_ = true;
+    SetAlarm();
+    changed_.wait(lock, [this] { return !thread_drives_; });
+    owner_wants_to_ = false;
+  }
+  const bool may_wait = timeout.count() > 0;
+  if (may_wait && std::exchange(is_interrupted_, false)) return false;
+  owner_drives_ = true;
+  owner_sleeps_ = may_wait;
+  lock.unlock();
+  void* tag = nullptr;
+  bool ok = false;
+  const bool has_ended =
+      queue_->AsyncNext(&tag, &ok, After(timeout)) == grpc::CompletionQueue::GOT_EVENT;
+  lock.lock();
+  owner_sleeps_ = false;
+  if (has_ended) TakeTag(tag, ok, lock);
+  if (may_wait) is_interrupted_ = false;  // the owner looks at everything now
+  owner_drives_ = false;
+  return has_ended;
+}
+
+void DrivenQueue::Run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    if (IsOwnersTurn(steady_clock::now())) {
+      changed_.wait_for(lock, patience_);
+      continue;
+    }
+    thread_drives_ = true;
+    lock.unlock();
+    void* tag = nullptr;
+    bool ok = false;
+    const bool goes_on = queue_->Next(&tag, &ok);
+    lock.lock();
+    if (goes_on) TakeTag(tag, ok, lock);
+    thread_drives_ = false;
+    changed_.notify_all();
+    if (!goes_on) return;
+  }
+}
+
+bool DrivenQueue::IsOwnersTurn(Time now) const {
+  if (is_ending_) return false;
+  return owner_drives_ || owner_wants_to_ || (!is_left_ && now < driven_ + patience_);
+}
+
+void DrivenQueue::SetAlarm() {
+  if (std::exchange(is_alarm_set_, true)) return;
+  alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), nullptr);
+}
+
+void DrivenQueue::TakeTag(void* tag, bool ok, std::unique_lock<std::mutex>& lock) {
+  if (tag == nullptr) {
+    is_alarm_set_ = false;
+    return;
+  }
+  lock.unlock();
+  static_cast<const Operation*>(tag)->react(ok);
+  lock.lock();
+}
+
+}  // namespace millrace::grpc_internal
