@@ -8,6 +8,7 @@
 #include "models/parameter_handler.h"
 #include "topics/gradient_codec.h"
 #include "topics/parameter_layout.h"
+#include "topics/slice_codec.h"
 
 namespace millrace {
 
@@ -184,16 +185,10 @@ uint64_t ShardParameters::Combine(std::span<const Gradient::Update* const> updat
 
 // Sane updates may overflow together, or be divided by a tiny weight.
 bool ShardParameters::SumsAreFinite() const {
-  for (const Parameter& parameter : parameters_) {
-    if (!parameter.is_named) continue;
-    const auto scale = static_cast<float>(1.0 / parameter.weight);
-    int beyond = 0;
-    for (const float sum : parameter.sum) {
-      beyond |= static_cast<int>(!std::isfinite(sum) || !std::isfinite(sum * scale));
-    }
-    if (beyond != 0) return false;
-  }
-  return true;
+  return std::ranges::all_of(parameters_, [](const Parameter& parameter) {
+    return !parameter.is_named ||
+           AreFinite(parameter.sum, static_cast<float>(1.0 / parameter.weight));
+  });
 }
 
 std::span<float> ShardParameters::ScratchOf(const Parameter& parameter) {

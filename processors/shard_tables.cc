@@ -1,11 +1,11 @@
 #include "processors/shard_tables.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
 #include "base/distinct_ids.h"
+#include "topics/slice_codec.h"
 #include "topics/table_rows.h"
 
 namespace millrace {
@@ -93,11 +93,7 @@ void ShardTables::SumRows(std::span<const Gradient::Update* const> updates) {
 bool ShardTables::SumsAreFinite() const {
   for (size_t i = 0; i < ids_.size(); ++i) {
     const auto scale = static_cast<float>(1.0 / tables_.at(TableOf(ids_[i])).weight);
-    int beyond = 0;
-    for (const float sum : std::span(sums_).subspan(i * width_, width_)) {
-      beyond |= static_cast<int>(!std::isfinite(sum) || !std::isfinite(sum * scale));
-    }
-    if (beyond != 0) return false;
+    if (!AreFinite(std::span(sums_).subspan(i * width_, width_), scale)) return false;
   }
   return true;
 }

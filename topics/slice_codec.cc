@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "base/check.h"
 #include "topics/partitioning.h"
@@ -116,6 +117,15 @@ bool AllWithin(const EmbeddingBlock& block, float limit) { return Within(block.v
 
 bool AllWithin(const Slice& slice, float limit) {
   return Within(slice.dense(), limit) && Within(slice.sparse_value(), limit);
+}
+
+bool AreFinite(std::span<const float> values, float scale) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  int beyond = 0;
+  for (const float value : values) {
+    beyond |= !(std::abs(value) <= kMost) | !(std::abs(value * scale) <= kMost);
+  }
+  return beyond == 0;
 }
 
 void EncodeDenseSlice(std::span<const float> values, KeyRange range, Slice& slice) {

@@ -27,6 +27,8 @@ Status CheckEmbeddings(const EmbeddingBlock& block, size_t width, ShardId shard,
 bool AllWithin(std::span<const float> values, float limit);
 bool AllWithin(const Slice& slice, float limit);
 bool AllWithin(const EmbeddingBlock& block, float limit);
+// Whether every value is finite, and `scale` times it, too.
+bool AreFinite(std::span<const float> values, float scale);
 
 // Writes the part of `gradient` in `range` to `slice`, densely or sparsely, whichever is smaller
 // when a value takes `value_bytes` in the end.
