@@ -220,5 +220,23 @@ TEST(CodecSliceTest, FindsANaNAnInfinityOrTooLargeAValueWhereverItStands) {
   EXPECT_TRUE(AllWithin(Slice(), 0));
 }
 
+TEST(CodecSliceTest, FindsAValueThatIsNotFiniteOrWhoseMultipleIsNot) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  for (size_t bad = 0; bad < 37; ++bad) {
+    std::vector<float> values(37, -1.0f);
+    values[bad] = -kMost;
+    EXPECT_TRUE(AreFinite(values, 1));
+    EXPECT_FALSE(AreFinite(values, std::nextafter(1.0f, 2.0f)));
+    for (const float value : {kNaN, kInfinity, -kInfinity}) {
+      values[bad] = value;
+      EXPECT_FALSE(AreFinite(values, 1));
+      EXPECT_FALSE(AreFinite(values, 0));
+    }
+  }
+  EXPECT_TRUE(AreFinite(std::vector<float>(37, 0.0f), kMost));
+  EXPECT_FALSE(AreFinite(std::vector<float>(37, 0.0f), kInfinity));
+  EXPECT_TRUE(AreFinite({}, kInfinity));
+}
+
 }  // namespace
 }  // namespace millrace
