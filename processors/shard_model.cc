@@ -184,26 +184,25 @@ void ShardModel::SumEmbeddings(Updates updates, float scale) {
 }
 
 Status ShardModel::StepEmbeddings(int64_t now_ms, PreviousRound* previous) {
-  if (previous != nullptr) {
-    std::vector<float> before(row_sum_.size());
-    MILLRACE_RETURN_IF_ERROR(embeddings_->Read(row_ids_, previous->row_time(), before));
-    previous->KeepRows(row_ids_, std::move(before));
-  }
+  std::vector<float> before(previous == nullptr ? 0 : row_sum_.size());
+  EmbeddingTable::Before keep;
+  if (previous != nullptr) keep = {previous->row_time(), before};
   const RowTime now = {now_ms, shrinkage_};
   if (row_l2_ > 0) shrinkage_ += optimizer_->Shrinkage(steps_, row_l2_);
   row_gradient_.resize(embeddings_->width());
-  return embeddings_->Update(
-      row_ids_, row_sum_, now, shrinkage_,
-      [this](std::span<const float> gradient, std::span<float> values, std::span<float> slots) {
-        if (row_l2_ > 0) {
-          const auto l2 = static_cast<float>(row_l2_);
-          for (size_t i = 0; i < values.size(); ++i) {
-            row_gradient_[i] = gradient[i] + l2 * values[i];
-          }
-          gradient = row_gradient_;
-        }
-        optimizer_->Step(steps_, gradient, values, slots, row_parts_);
-      });
+  const auto step = [this](std::span<const float> gradient, std::span<float> values,
+                           std::span<float> slots) {
+    if (row_l2_ > 0) {
+      const auto l2 = static_cast<float>(row_l2_);
+      for (size_t i = 0; i < values.size(); ++i) row_gradient_[i] = gradient[i] + l2 * values[i];
+      gradient = row_gradient_;
+    }
+    optimizer_->Step(steps_, gradient, values, slots, row_parts_);
+  };
+  MILLRACE_RETURN_IF_ERROR(embeddings_->Update(row_ids_, row_sum_, now, shrinkage_, step,
+                                               previous == nullptr ? nullptr : &keep));
+  if (previous != nullptr) previous->KeepRows(row_ids_, std::move(before));
+  return absl::OkStatus();
 }
 
 }  // namespace millrace

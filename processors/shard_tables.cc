@@ -107,24 +107,26 @@ ShardTables::Range ShardTables::RowsOf(uint32_t table) const {
 
 Status ShardTables::Step(EmbeddingTable& rows, const RowTime& now, PreviousRound* previous) {
   MILLRACE_CHECK(rows.width() == width_);
-  if (previous != nullptr) {
-    std::vector<float> before(sums_.size());
-    MILLRACE_RETURN_IF_ERROR(rows.Read(ids_, previous->row_time(), before));
-    previous->KeepRows(ids_, std::move(before));
-  }
+  std::vector<float> before(previous == nullptr ? 0 : sums_.size());
   for (uint32_t number = 0; number < tables_.size(); ++number) {
     Table& table = tables_[number];
     const Range range = RowsOf(number);
     const size_t count = range.end - range.begin;
     MILLRACE_CHECK(table.is_named || count == 0);
     if (!table.is_named) continue;
-    MILLRACE_RETURN_IF_ERROR(
-        rows.Update(std::span(ids_).subspan(range.begin, count),
-                    std::span(sums_).subspan(range.begin * width_, count * width_), now, 0,
-                    [&](std::span<const float> sum, std::span<float> values,
-                        std::span<float> slots) { StepRow(table, sum, values, slots); }));
+    const size_t begin = range.begin * width_;
+    const size_t size = count * width_;
+    EmbeddingTable::Before keep;
+    if (previous != nullptr) keep = {previous->row_time(), std::span(before).subspan(begin, size)};
+    MILLRACE_RETURN_IF_ERROR(rows.Update(
+        std::span(ids_).subspan(range.begin, count), std::span(sums_).subspan(begin, size), now, 0,
+        [&](std::span<const float> sum, std::span<float> values, std::span<float> slots) {
+          StepRow(table, sum, values, slots);
+        },
+        previous == nullptr ? nullptr : &keep));
     ++table.updates;
   }
+  if (previous != nullptr) previous->KeepRows(ids_, std::move(before));
   return absl::OkStatus();
 }
 

@@ -88,11 +88,18 @@ class EmbeddingTable {
   // `step` changes a row's values and slots (slot by slot) by its gradient.
   using Step = std::function<void(std::span<const float> gradient, std::span<float> values,
                                   std::span<float> slots)>;
-  // Takes a step for each row, after which the table's shrinkage is `shrinkage_after`. REQUIRES
-  // ascending, distinct ids; gradients: ids.size() x width(). After an error some rows may have
-  // made their step: the table must be loaded again.
+  // Where Update writes what Read of the same rows at that time would, before it. (So each row is
+  // looked for once.)
+  struct Before {
+    RowTime at;
+    std::span<float> values;
+  };
+  // Takes a step for each row, after which the table's shrinkage is `shrinkage_after`. `before` may
+  // be null. REQUIRES ascending, distinct ids; gradients: ids.size() x width(). After an error some
+  // rows may have made their step: the table must be loaded again.
   Status Update(std::span<const EmbeddingId> ids, std::span<const float> gradients,
-                const RowTime& now, double shrinkage_after, const Step& step);
+                const RowTime& now, double shrinkage_after, const Step& step,
+                const Before* before = nullptr);
 
   // ---- checkpoints: one at a time ----
 
@@ -185,6 +192,9 @@ class EmbeddingTable {
   void Draw(EmbeddingId id, std::span<float> values) const { DrawInitialRow(options_, id, values); }
   // Shrinks `values`, the row's or a copy of them, by what the row has missed.
   void CatchUp(size_t place, const RowTime& now, std::span<float> values) const;
+
+  // The values as they are read then; `place` may be kNowhere.
+  void CopyValues(size_t place, EmbeddingId id, const RowTime& now, std::span<float> out) const;
 
   // Loads the rows to be processed next: in_hand_ has the place of each, which is read from the
   // store if needed, or kNowhere when there is no such row. None of them is evicted until the next

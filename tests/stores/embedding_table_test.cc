@@ -484,8 +484,17 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
       } else if (what < 16) {
         for (float& value : floats) value = static_cast<float>(random() % 100) / 50.0f - 1;
         const double after = time.shrinkage + static_cast<double>(random() % 3);
-        ASSERT_TRUE(table->Update(ids, floats, time, after, Step).ok());
-        for (size_t i = 0; i < ids.size(); ++i) now.Update(ids[i], row(i), time, after);
+        std::vector<float> were(floats.size());
+        const EmbeddingTable::Before before = {time, were};
+        const bool keeps = random() % 2 == 0;
+        ASSERT_TRUE(table->Update(ids, floats, time, after, Step, keeps ? &before : nullptr).ok());
+        for (size_t i = 0; i < ids.size(); ++i) {
+          if (keeps) {
+            ASSERT_THAT(std::span(were).subspan(i * table->width(), table->width()),
+                        testing::ElementsAreArray(now.Read(ids[i], time)));
+          }
+          now.Update(ids[i], row(i), time, after);
+        }
         time.shrinkage = after;
       } else if (what < 18) {
         // A checkpoint begins; the next time it fails, or is committed, and then it is stored or
