@@ -66,7 +66,6 @@ void DrivenQueue::Interrupt() {
   if (owner_sleeps_) SetAlarm();
 }
 
-// Returns whether there was an operation that has ended.
 bool DrivenQueue::RunOne(milliseconds timeout) {
   std::unique_lock<std::mutex> lock(mutex_);
   driven_ = steady_clock::now();

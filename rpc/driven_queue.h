@@ -23,11 +23,11 @@ struct Operation {
 
 // Whoever waits on a queue also moves the bytes of its calls. If that is a thread of its own, it
 // has to be woken for each message that is sent or has come, and has to wake the loop that sends
-// and uses them; where a round trip is all that a program waits for, this is a third of its time.
-// So the loop does it, while it waits or has just sent something. But it also computes, and waits
-// for Kafka: when it has not driven the queue for a while, or says so, a thread of the queue's own
-// does, so that pings are answered and large messages go on. One of them drives at a time, and
-// calls the reactions. But for Interrupt, the calls are for the owner's thread.
+// and uses them (docs/decisions.md has what that costs). So the loop does it, while it waits or has
+// just sent something. But it also computes, and waits for Kafka: when it has not driven the queue
+// for a while, or says so, a thread of the queue's own does, so that pings are answered and large
+// messages go on. One of them drives at a time, and calls the reactions. Interrupt and
+// LeaveToThread are for any thread, the other calls for the owner's.
 class DrivenQueue final : public Wakeup::Sleeper {
  public:
   // `patience`: for so long the thread leaves the queue to an owner that has driven it. (Far below
@@ -43,8 +43,7 @@ class DrivenQueue final : public Wakeup::Sleeper {
 
   // Calls the reactions that are due, without waiting.
   void RunDue();
-  // The thread drives from now on, at once, although the owner has just done it; or no more. May
-  // be called by any thread.
+  // The thread drives from now on, at once, although the owner has just done it; or no more.
   void LeaveToThread(bool is_left);
   bool is_left_to_thread();
 
@@ -55,6 +54,7 @@ class DrivenQueue final : public Wakeup::Sleeper {
  private:
   using Time = std::chrono::steady_clock::time_point;
 
+  // Whether something has ended.
   bool RunOne(std::chrono::milliseconds timeout);
   // Of the thread.
   void Run();
