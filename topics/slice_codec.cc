@@ -123,7 +123,8 @@ bool AreFinite(std::span<const float> values, float scale) {
   constexpr float kMost = std::numeric_limits<float>::max();
   int beyond = 0;
   for (const float value : values) {
-    beyond |= !(std::abs(value) <= kMost) | !(std::abs(value * scale) <= kMost);
+    beyond |= !(std::abs(value) <= kMost);
+    beyond |= !(std::abs(value * scale) <= kMost);
   }
   return beyond == 0;
 }
