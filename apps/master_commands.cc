@@ -184,11 +184,20 @@ int RunCommand(CLI::App& app, int argc, char** argv, const std::function<Status(
   return code == kExitError && is_unanswered ? kExitNoMaster : code;
 }
 
+// Of a command's flags, which all programs have. Those without effect may be given, since they
+// stand in the command lines of a job's other programs, and are not shown.
+void DescribeFlags(CLI::App& app) {
+  app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
+  for (const char* const flag : {"--workers", "--replication-factor"}) {
+    app.get_option(flag)->group("");
+  }
+}
+
 int RunStatus(int argc, char** argv) {
   CLI::App app(kStatusDescription, "MasterApp status");
   app.footer(kStatusFooter);
   const JobFlags flags(app);
-  app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
+  DescribeFlags(app);
   bool json = false;
   app.add_flag("--json", json, "A JSON object instead of a table")->group("Display");
   return RunCommand(app, argc, argv, [&] { return ShowStatus(flags, json); });
@@ -198,7 +207,7 @@ int RunStop(int argc, char** argv) {
   CLI::App app(kStopDescription, "MasterApp stop");
   app.footer(kStopFooter);
   const JobFlags flags(app);
-  app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
+  DescribeFlags(app);
   return RunCommand(app, argc, argv, [&] { return Stop(flags); });
 }
 
@@ -206,9 +215,12 @@ int RunResize(int argc, char** argv) {
   CLI::App app(kResizeDescription, "MasterApp resize");
   app.footer(kResizeFooter);
   const JobFlags flags(app);
-  app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
+  DescribeFlags(app);
   // (That of a job file is what the job began with.)
-  app.get_option("--workers")->required()->description("Logical workers that the job is to have");
+  app.get_option("--workers")
+      ->required()
+      ->description("Logical workers that the job is to have")
+      ->group("Workers");
   return RunCommand(app, argc, argv, [&] { return Resize(flags); });
 }
 
@@ -216,7 +228,7 @@ int RunReshard(int argc, char** argv) {
   CLI::App app(kReshardDescription, "MasterApp reshard");
   app.footer(kReshardFooter);
   const JobFlags flags(app);
-  app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
+  DescribeFlags(app);
   uint32_t shards = 0;  // that of a job file is what the job began with
   app.add_option("--shards", shards, "Shards that the job is to have, 1 to 1000")
       ->required()
@@ -229,7 +241,7 @@ int RunMove(int argc, char** argv) {
   CLI::App app(kMoveDescription, "MasterApp move");
   app.footer(kMoveFooter);
   const JobFlags flags(app);
-  app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
+  DescribeFlags(app);
   uint32_t shard = 0;
   std::string to;
   app.add_option("--shard", shard, "The shard, from 0")->required()->group("Move");
