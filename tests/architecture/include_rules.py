@@ -5,8 +5,8 @@
 
 prints one line for each violation, "file:line: what is wrong", and exits with 1 if there are any.
 A folder may use the folders listed for it below, and no other; the graph has no circles. Foreign
-libraries are reached through one folder each: what is listed for a door may open it, and nobody else may reach
-through it, not even over the headers between.
+libraries are reached through one folder each, or a few: what is listed there may include their headers, and
+nobody else may reach them, not even over the headers between.
 """
 
 import os
@@ -64,7 +64,7 @@ MAY_USE["apps"] = sorted(MAY_USE)
 HEADERS_ALONE = ["include/millrace"]  # folders without a library
 
 # Foreign headers and the places (files or folders) that may include them.
-DOORS = {
+MAY_INCLUDE = {
     "gloo/": ["collective/mesh.cc", "benchmarks/collective/"],
     "librdkafka/": ["kafka/", "tests/kafka/", "benchmarks/"],
     "grpc/": ["rpc/", "master/task_server.cc"],
@@ -95,7 +95,7 @@ DOORS = {
     "CLI/": ["apps/", "benchmarks/", "examples/", "tests/"],
     "spdlog/": ["apps/", "durability/", "follower/", "job/", "master/", "members/", "producer/", "rpc/", "server/", "watch/", "worker/"],
 }
-# Headers that certain folders must not reach, over whatever is between; the doors may.
+# Headers that certain folders must not reach, over whatever is between; but where they may be included.
 NO_PROTOBUF = ["base/", "collective/", "formats/", "kafka/", "models/"]
 # Whoever includes them need not have what the library is made of.
 PUBLIC_HEADERS = ["include/"]
@@ -129,7 +129,7 @@ IMPURE_CALLS = re.compile(
     r"[\w:]*_clock::now)\s*\(")
 
 # Errors of the world are Status values. CLI11 reports by exceptions, which apps/ catches, and Gloo,
-# which its door catches; those of Python are exceptions.
+# which collective/mesh.cc catches; those of Python are exceptions.
 EXCEPTIONS = re.compile(r"\b(throw|try|catch)\b")
 MAY_THROW = ["apps/", "collective/mesh.cc", "python/src/interpreter_lock.h", "python/src/module.cc"]
 
@@ -233,11 +233,11 @@ def check_unlisted_folders(sources):
             yield f"{path}:1: its folder is not in the rules; say what it may use"
 
 
-def check_doors(sources):
+def check_foreign_includes(sources):
     for path, source in sources.items():
         for line, header, _ in source.includes:
-            for door, places in DOORS.items():
-                if header.startswith(door) and not is_in(path, places):
+            for prefix, places in MAY_INCLUDE.items():
+                if header.startswith(prefix) and not is_in(path, places):
                     yield f"{path}:{line}: {header} may be included in {', '.join(places)} only"
 
 
@@ -260,9 +260,9 @@ def check_reach(sources):
 
     for path in sources:
         for header, way in sorted(reach(path, frozenset()).items()):
-            for door, folders in UNREACHABLE.items():
-                own_door = door in DOORS and is_in(path, DOORS[door])
-                if header.startswith(door) and is_in(path, folders) and not own_door:
+            for prefix, folders in UNREACHABLE.items():
+                may_include = prefix in MAY_INCLUDE and is_in(path, MAY_INCLUDE[prefix])
+                if header.startswith(prefix) and is_in(path, folders) and not may_include:
                     over = f", over {' and '.join(way)}" if way else ""
                     yield f"{path}:1: must not know {header}{over}"
 
@@ -380,7 +380,7 @@ def check_libraries(root, sources):
 def violations(root):
     sources = read_sources(root)
     found = list(check_circles())
-    for check in (check_unlisted_folders, check_folders, check_doors, check_reach, check_purity,
+    for check in (check_unlisted_folders, check_folders, check_foreign_includes, check_reach, check_purity,
                   check_style):
         found += check(sources)
     found += check_libraries(root, sources)

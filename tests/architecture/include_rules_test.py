@@ -127,7 +127,7 @@ class IncludeRulesTest(unittest.TestCase):
             self.assert_noticed({path: "#include <librdkafka/rdkafka.h>\n"},
                                 "librdkafka/rdkafka.h may be included in kafka/")
 
-    def test_nobody_reaches_through_the_door_over_a_header(self):
+    def test_nobody_reaches_a_foreign_header_over_another(self):
         self.assert_noticed(
             {"kafka/consumer.h": '#include "kafka/handles.h"\n'},
             "server/loop.cc:1: must not know librdkafka/rdkafka.h, over "

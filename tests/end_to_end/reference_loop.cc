@@ -1,4 +1,4 @@
-// The plain loop that a sequential one-pass run must equal, byte for byte: one process, no Kafka,
+// The reference loop that a sequential one-pass run must equal, byte for byte: one process, no Kafka,
 // no shards, no clocks. It shares the features and the arithmetic of models/ with the product, and
 // none of the protocol.
 
@@ -424,7 +424,7 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
 }  // namespace millrace
 
 int main(int argc, char** argv) {
-  CLI::App app("The plain loop that a sequential one-pass run must equal", "reference_loop");
+  CLI::App app("The reference loop that a sequential one-pass run must equal", "reference_loop");
   std::string output;
   std::string rows_folder;
   std::string leases;

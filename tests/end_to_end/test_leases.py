@@ -43,7 +43,7 @@ class LeasedJob(MasterJob):
             time.sleep(0.3)  # (each question starts a program, which asks the broker)
 
     def leased_reference(self):
-        """The weights of the plain loop that has the workers' rows by the log of leases."""
+        """The weights of the reference loop that has the workers' rows by the log of leases."""
         leases = self.folder / "leases"
         with open(leases, "wb") as out:
             subprocess.run([LEASE_LOG, self.broker.address, self.name], check=True, stdout=out,

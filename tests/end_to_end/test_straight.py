@@ -1,5 +1,5 @@
 """Answers that come straight from servers (--answers direct): their streams are cut at random, and servers
-are killed; the bytes are those of the plain loop, and of the same job through Kafka."""
+are killed; the bytes are those of the reference loop, and of the same job through Kafka."""
 
 import pathlib
 import random
@@ -109,7 +109,7 @@ class OnABroker(topology.OnABroker):
         job.wait_all()
         return cuts
 
-    def assert_equals_the_plain_loop(self, job):
+    def assert_equals_the_reference_loop(self, job):
         weights, _ = job.reference()
         self.assertEqual(job.weights.read_bytes(), weights)
         self.assertEqual(job.summary()["rows_trained"], ROWS)
@@ -119,23 +119,23 @@ class OnABroker(topology.OnABroker):
 
 
 class StraightAnswers(OnABroker):
-    def test_of_streams_that_are_cut_at_random_end_in_the_bytes_of_the_plain_loop(self):
+    def test_of_streams_that_are_cut_at_random_end_in_the_bytes_of_the_reference_loop(self):
         job = self.job("cut", producer=["--rate", "1500"]).start()
         cuts = self.cut_until_the_end(job, random.Random(1))
         self.assertGreaterEqual(cuts, 5)
         self.assertGreaterEqual(self.straight(job), 5, "streams were opened again")
-        self.assert_equals_the_plain_loop(job)
+        self.assert_equals_the_reference_loop(job)
         through_kafka = self.job("through-kafka", direct=False).start()
         through_kafka.wait_all()
         self.assertEqual(self.straight(through_kafka), 0)
         self.assertEqual(job.weights.read_bytes(), through_kafka.weights.read_bytes())
 
-    def test_of_two_servers_that_are_killed_end_in_the_bytes_of_the_plain_loop(self):
+    def test_of_two_servers_that_are_killed_end_in_the_bytes_of_the_reference_loop(self):
         servers = {"server": [0], "server1": [1]}
         job = self.job("killed", servers=servers, producer=["--rate", "1500"]).start()
         cuts = self.cut_until_the_end(job, random.Random(2), kill=["server", "server1", "worker1"])
         self.assertGreaterEqual(cuts, 3)
-        self.assert_equals_the_plain_loop(job)
+        self.assert_equals_the_reference_loop(job)
 
     def test_of_an_eventual_job_count_every_row_once(self):
         job = self.job("eventual", producer=["--rate", "3000"],
@@ -151,7 +151,7 @@ class StraightAnswers(OnABroker):
         del command[command.index("--answers"):]
         job.start("server")
         job.wait_all()
-        self.assert_equals_the_plain_loop(job)
+        self.assert_equals_the_reference_loop(job)
         self.assertIn("they come through Kafka", job.log("worker0"))
 
 

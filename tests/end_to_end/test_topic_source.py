@@ -100,7 +100,7 @@ class Rows(OnABroker):
             lines = [json.dumps(row) for row in csv.DictReader(file)]
         topic = self.topic()
         self.write_by_kafkas_own(topic, lines[:500])
-        # The plain loop learns from the file; here some rows come while everything is killed.
+        # The reference loop learns from the file; here some rows come while everything is killed.
         job = self.job(topic, ["--rows-per-turn", "5"], data=data,
                        features=[*topology.FEATURES, "--classes", "low,middle,high"]).start()
         writer = threading.Thread(target=self.write_by_kafkas_own, args=(topic, lines[500:]))

@@ -53,7 +53,7 @@ class OnABroker(topology.OnABroker):
     def assert_equals_reference(self, job):
         weights, rows = job.reference()
         self.assertEqual(job.weights.read_bytes(), weights,
-                         "the weights are not those of the plain loop")
+                         "the weights are not those of the reference loop")
         if job.has_rows:
             self.assert_same_rows(job, rows)
 
@@ -78,7 +78,7 @@ class OnABroker(topology.OnABroker):
 
 
 class Modes(OnABroker):
-    def test_sequential_one_pass_equals_the_plain_loop(self):
+    def test_sequential_one_pass_equals_the_reference_loop(self):
         job = self.job().start()
         job.wait_all()
         self.assert_equals_reference(job)
@@ -87,7 +87,7 @@ class Modes(OnABroker):
         self.assertGreater(summary["progressive"]["accuracy"],
                            summary["progressive"]["prior_accuracy"] + 0.1)
 
-    def test_learning_row_by_row_is_the_default_and_equals_the_plain_loop(self):
+    def test_learning_row_by_row_is_the_default_and_equals_the_reference_loop(self):
         training = ["--consistency", "sequential", "--batch-rows", "16"]
         job = self.job(training=training).start()
         job.wait_all()
@@ -101,7 +101,7 @@ class Modes(OnABroker):
         self.assert_equals_reference(by_gradients)
         self.assertNotEqual(by_gradients.weights.read_bytes(), job.weights.read_bytes())
 
-    def test_batches_that_grow_to_half_of_a_long_turn_equal_the_plain_loop(self):
+    def test_batches_that_grow_to_half_of_a_long_turn_equal_the_reference_loop(self):
         job = self.job(training=["--consistency", "sequential"],
                        producer=["--rows-per-turn", "200"]).start()  # fmt: skip
         job.wait_all()
@@ -209,7 +209,7 @@ class Modes(OnABroker):
             self.assertGreater(summary["holdout"][figure], expected["holdout"][figure] - 0.02)
 
     def test_a_network_learns_from_the_buffer(self):
-        # (What an update has depends on what has come by then: no plain loop knows it.)
+        # (What an update has depends on what has come by then: no reference loop knows it.)
         job = self.job(training=["--model", "network", "--hidden", "12,6", "--schedule", "buffer",
                                  "--rounds-after-end", "20"],
                        pace=3000, fed=True).start()  # fmt: skip
@@ -332,7 +332,7 @@ class Bins(OnABroker):
         "--categorical", "shop,shop*price,shop*day*weight", "--categorical-buckets", "1024",
     ]  # fmt: skip
 
-    def test_they_equal_those_of_the_plain_loop_whoever_is_killed(self):
+    def test_they_equal_those_of_the_reference_loop_whoever_is_killed(self):
         job = self.job(features=self.features, producer=["--rate", "3000"]).start()
         job.wait_for_log("server", "classes, in the order of their columns")  # published
         self.disturb(job, ["producer", "server", "worker0", "producer"], seed=16)
@@ -1044,7 +1044,7 @@ for row_id, row, is_admitted in zip(ids, rows, admitted):
         end = job.snapshots / f"{job.name}-end"
         loaded = self.numpy(topology.ROOT / "docs" / "load_snapshot.py", end, job.weights)
         self.assertIn("the same weights", loaded)
-        # By their ids the rows are those of the plain loop.
+        # By their ids the rows are those of the reference loop.
         _, reference = job.reference()
         expected = {row_id: (row.values.hex(), int.from_bytes(row.updates, "little") >= 2)
                     for row_id, row in reference.items()}
@@ -1076,7 +1076,7 @@ for row_id, row, is_admitted in zip(ids, rows, admitted):
 class Shards(OnABroker):
     servers = {"server": [0, 3], "server1": [1], "server2": [2, 4]}
 
-    def test_shards_of_several_processes_end_in_the_weights_of_the_plain_loop(self):
+    def test_shards_of_several_processes_end_in_the_weights_of_the_reference_loop(self):
         job = self.job(servers=self.servers).start()
         job.wait_all()
         self.assert_equals_reference(job)
@@ -1580,7 +1580,7 @@ class OnKafka39(OnABroker):
     needs_own_broker = True
     version = "3.9.1"
 
-    def test_sequential_one_pass_with_a_killed_server_equals_the_plain_loop(self):
+    def test_sequential_one_pass_with_a_killed_server_equals_the_reference_loop(self):
         job = self.job().start()
         time.sleep(1)
         if job.processes["server"].poll() is None:

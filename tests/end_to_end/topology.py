@@ -654,7 +654,7 @@ class Job:
         return rows
 
     def reference(self):
-        """What the plain loop ends with: the bytes of the weights file, and the embedding rows."""
+        """What the reference loop ends with: the bytes of the weights file, and the embedding rows."""
         weights, rows = self.folder / "reference.npy", self.folder / "reference-rows"
         command = [REFERENCE_LOOP, "--workers", str(self.workers), *self.features, *self.training,
                    "--input", self.data, *self.producer_flags, "--output", weights]
