@@ -40,7 +40,7 @@ class Wakeup {
     notified_ = false;
   }
 
-  // The same, but it waits in `sleeper`.
+  // The same, but it waits in `sleeper`, which may return before.
   void WaitFor(std::chrono::milliseconds timeout, Sleeper& sleeper) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);

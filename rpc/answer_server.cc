@@ -68,7 +68,7 @@ struct OpenStreams {
   Wakeup& wakeup;
   Service service;
   std::optional<DrivenQueue> queue;              // what streams have begun
-  grpc::ServerCompletionQueue* calls = nullptr;  // the same, to which calls come
+  grpc::ServerCompletionQueue* calls = nullptr;  // the same, as RequestOpen wants it
   std::mutex mutex;                              // guards the following, and what the streams have
   std::condition_variable changed;
   size_t there = 0;  // streams, also the one that waits for a process
@@ -149,11 +149,17 @@ class OpenStream final {
     if (!ok) return End(grpc::Status::OK);
     streams_.routes.Taken(id_, waiting_.front().value_bytes);
     waiting_.pop_front();
-    --streams_.unsent;
+    Sent(1);
     if (!waiting_.empty()) WriteFirst();
   }
 
   void OnFinished(bool /*ok*/) {}
+
+  // So many records wait no more.
+  void Sent(size_t records) {
+    streams_.unsent -= records;
+    if (streams_.unsent == 0) streams_.queue->LeaveToThread(false);
+  }
 
   void WriteFirst() {
     is_writing_ = true;
@@ -202,7 +208,7 @@ class OpenStream final {
     if (is_over_) return;
     is_over_ = true;
     end_ = status;
-    streams_.unsent -= waiting_.size();
+    Sent(waiting_.size());
     if (id_ != 0) {
       streams_.open.erase(id_);
       AnswerAgain(streams_.routes.Close(id_));
@@ -292,7 +298,8 @@ class GrpcAnswerServer final : public AnswerServer {
   void Advance() override {
     if (!std::exchange(has_sent_, false)) return;
     if (!streams_.queue->is_left_to_thread()) streams_.queue->RunDue();
-    streams_.queue->LeaveToThread(HasUnsent());
+    const std::lock_guard<std::mutex> lock(streams_.mutex);
+    if (streams_.unsent > 0) streams_.queue->LeaveToThread(true);
   }
 
   std::vector<WorkerId> TakeLost() override {
@@ -301,11 +308,6 @@ class GrpcAnswerServer final : public AnswerServer {
   }
 
  private:
-  bool HasUnsent() {
-    const std::lock_guard<std::mutex> lock(streams_.mutex);
-    return streams_.unsent > 0;
-  }
-
   OpenStreams streams_;
   grpc_internal::Listener listener_;
   bool has_sent_ = false;  // since the last Advance

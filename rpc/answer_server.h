@@ -25,7 +25,7 @@ struct AnswerServerOptions {
   size_t most_streams = 4096;
 };
 
-// Send, Advance and TakeLost are for one thread.
+// Send, Advance and TakeLost are for one thread at a time.
 class AnswerServer {
  public:
   // `wakeup` outlives the server; it is notified when TakeLost has something. Unavailable when it

@@ -12,6 +12,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+// A look at the queue may find only that it was told of something that has been taken since, and
+// not come to the sockets; and of these it takes one at a time.
+constexpr int kIdleLooks = 4;
+// Of one RunDue, whatever comes.
+constexpr int kMostReactions = 256;
+
 gpr_timespec After(milliseconds timeout) {
   // (A deadline of now is rounded up to one in a millisecond.)
   if (timeout.count() == 0) return gpr_inf_past(GPR_CLOCK_MONOTONIC);
@@ -39,10 +45,17 @@ void DrivenQueue::RunDue() {
   {
     // Where that is seldom, it is not worth a change of who drives.
     const std::lock_guard<std::mutex> lock(mutex_);
-    const Time before = std::exchange(driven_, steady_clock::now());
-    if (thread_drives_ && driven_ >= before + patience_) return;
+    const Time before = std::exchange(asked_, steady_clock::now());
+    if (thread_drives_ && asked_ >= before + patience_) return;
   }
-  while (RunOne(milliseconds(0))) {
+  int reactions = 0;
+  for (int idle = 0; idle < kIdleLooks && reactions < kMostReactions;) {
+    if (RunOne(milliseconds(0))) {
+      idle = 0;
+      ++reactions;
+    } else {
+      ++idle;
+    }
   }
 }
 
@@ -59,7 +72,7 @@ bool DrivenQueue::is_left_to_thread() {
 
 void DrivenQueue::Sleep(milliseconds timeout) { RunOne(timeout); }
 
-// (Who sleeps not yet, or no more, looks at it before it does.)
+// (An owner that is about to sleep looks at is_interrupted_ first.)
 void DrivenQueue::Interrupt() {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_interrupted_ = true;
@@ -85,10 +98,12 @@ bool DrivenQueue::RunOne(milliseconds timeout) {
   const bool has_ended =
       queue_->AsyncNext(&tag, &ok, After(timeout)) == grpc::CompletionQueue::GOT_EVENT;
   lock.lock();
+  driven_ = steady_clock::now();
   owner_sleeps_ = false;
   if (has_ended) TakeTag(tag, ok, lock);
   if (may_wait) is_interrupted_ = false;  // the owner looks at everything now
   owner_drives_ = false;
+  if (is_left_) changed_.notify_all();
   return has_ended;
 }
 
@@ -96,7 +111,8 @@ void DrivenQueue::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     if (IsOwnersTurn(steady_clock::now())) {
-      changed_.wait_for(lock, patience_);
+      const bool owner_is_here = owner_drives_ || owner_wants_to_;
+      changed_.wait_until(lock, (owner_is_here ? steady_clock::now() : driven_) + patience_);
       continue;
     }
     thread_drives_ = true;
@@ -119,7 +135,8 @@ bool DrivenQueue::IsOwnersTurn(Time now) const {
 
 void DrivenQueue::SetAlarm() {
   if (std::exchange(is_alarm_set_, true)) return;
-  alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), nullptr);
+  // (One of now would wait for a timer, for up to a millisecond.)
+  alarm_.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), nullptr);
 }
 
 void DrivenQueue::TakeTag(void* tag, bool ok, std::unique_lock<std::mutex>& lock) {

@@ -23,11 +23,12 @@ struct Operation {
 
 // Whoever waits on a queue also moves the bytes of its calls. If that is a thread of its own, it
 // has to be woken for each message that is sent or has come, and has to wake the loop that sends
-// and uses them (docs/decisions.md has what that costs). So the loop does it, while it waits or has
-// just sent something. But it also computes, and waits for Kafka: when it has not driven the queue
-// for a while, or says so, a thread of the queue's own does, so that pings are answered and large
-// messages go on. One of them drives at a time, and calls the reactions. Interrupt and
-// LeaveToThread are for any thread, the other calls for the owner's.
+// and uses them (docs/decisions.md has what that costs). So the loop does it: that of a receiver
+// while it waits (Sleep), that of a server when it has just sent something (RunDue). But it also
+// computes, and waits for Kafka: when it has not driven the queue for a while, or says so, a thread
+// of the queue's own does, so that pings are answered and large messages go on. One of them drives
+// at a time, and calls the reactions. Interrupt, LeaveToThread and get are for any thread, the
+// other calls for the owner's.
 class DrivenQueue final : public Wakeup::Sleeper {
  public:
   // `patience`: for so long the thread leaves the queue to an owner that has driven it. (Far below
@@ -41,7 +42,9 @@ class DrivenQueue final : public Wakeup::Sleeper {
 
   grpc::CompletionQueue* get() { return queue_.get(); }
 
-  // Calls the reactions that are due, without waiting.
+  // Reads and writes what the sockets have room for, and calls the reactions that are due: waits
+  // for nothing but a reaction of the thread that is running. Leaves it to the thread where it was
+  // not called for a while.
   void RunDue();
   // The thread drives from now on, at once, although the owner has just done it; or no more.
   void LeaveToThread(bool is_left);
@@ -77,6 +80,7 @@ class DrivenQueue final : public Wakeup::Sleeper {
   bool is_left_ = false;
   bool is_ending_ = false;
   Time driven_{};  // by the owner, the last time
+  Time asked_{};   // when RunDue was called last
   std::thread thread_;
 };
 

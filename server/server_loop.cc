@@ -130,6 +130,7 @@ class ServerLoop {
       if (moved_) break;
       MILLRACE_ASSIGN_OR_RETURN(const bool job_ended, JobEnded(now));
       if (job_ended && !config_.server().stay()) break;
+      ways_->Advance();  // of what was said beside the fold
       if (events == 0) wakeup_.WaitFor(IdleWait());
     }
     return absl::OkStatus();
@@ -434,6 +435,7 @@ class ServerLoop {
   Status EndShards() {
     ended_ = true;
     MILLRACE_RETURN_IF_ERROR(weights_.PublishLast(*ways_));
+    ways_->Advance();
     if (all_weights_) MILLRACE_RETURN_IF_ERROR(all_weights_->EvaluateLast(out_));
     for (auto& [shard, hosted] : shards_) MILLRACE_RETURN_IF_ERROR(hosted->FinalCheckpoint());
     if (counted_) {

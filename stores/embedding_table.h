@@ -88,7 +88,7 @@ class EmbeddingTable {
   // `step` changes a row's values and slots (slot by slot) by its gradient.
   using Step = std::function<void(std::span<const float> gradient, std::span<float> values,
                                   std::span<float> slots)>;
-  // Where Update writes what Read of the same rows at that time would, before it. (So each row is
+  // Gets the rows' values as Read would give them at that time, before the update. (So each row is
   // looked for once.)
   struct Before {
     RowTime at;

@@ -1,6 +1,6 @@
-// The reference loop that a sequential one-pass run must equal, byte for byte: one process, no Kafka,
-// no shards, no clocks. It shares the features and the arithmetic of models/ with the product, and
-// none of the protocol.
+// The reference loop that a sequential one-pass run must equal, byte for byte: one process, no
+// Kafka, no shards, no clocks. It shares the features and the arithmetic of models/ with the
+// product, and none of the protocol.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -143,6 +143,17 @@ class StraightAnswers(OnABroker):
         self.cut_until_the_end(job, random.Random(3), kill=["worker0"])
         self.assertEqual(job.summary()["rows_trained"], ROWS)
 
+    def test_of_small_updates_without_a_pause_keep_their_streams(self):
+        # A side that sends all the time must read, too, or the other one misses the answers to its pings.
+        job = self.job("steady", producer=["--rate", "150", "--rows-per-turn", "1"],
+                       training=[*SEQUENTIAL, "--batch-rows", "1"]).start()  # fmt: skip
+        workers = ["worker0", "worker1"]
+        job.wait_for_log(workers, STRAIGHT)
+        time.sleep(9)  # a silent side is given up after 6 seconds
+        for name in workers:
+            self.assertIsNone(job.processes[name].poll(), "its rows were too few to tell")
+            self.assertNotIn("the stream of answers", job.log(name))
+
     def test_a_server_that_sends_through_kafka_again_takes_its_offer_back(self):
         job = self.job("switched", producer=["--rate", "2000"]).start()
         job.wait_for_log(["worker0"], STRAIGHT)

@@ -153,6 +153,7 @@ TEST_F(DrivenQueueTest, ANotificationBeforeTheWaitIsNotLost) {
 
 TEST_F(DrivenQueueTest, AReactionOfTheSleepingOwnerThatNotifiesDoesNotEndTheNextWait) {
   HavePatience();
+  queue_->Sleep(milliseconds(1));
   Wakeup wakeup;
   Operation operation{.react = [&](bool) { wakeup.Notify(); }};
   grpc::Alarm alarm;

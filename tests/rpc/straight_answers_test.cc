@@ -80,14 +80,22 @@ class StraightAnswersTest : public testing::Test {
         });
       }
       if (done()) return true;
-      receiver_wakeup_.WaitFor(std::chrono::milliseconds(5));
+      if (receiver != nullptr) {
+        receiver->WaitFor(std::chrono::milliseconds(5));
+      } else {
+        receiver_wakeup_.WaitFor(std::chrono::milliseconds(5));
+      }
     }
     return false;
   }
 
   // Until the worker's answers go by a stream only.
   bool IsSubscribed(AnswerServer& server, AnswerReceiver* receiver, WorkerId worker) {
-    return Until(receiver, [&] { return !server.Send(AnswerTo(worker, "there?")); });
+    return Until(receiver, [&] {
+      const bool is_there = !server.Send(AnswerTo(worker, "there?"));
+      server.Advance();
+      return is_there;
+    });
   }
 
   MockCluster cluster_;
