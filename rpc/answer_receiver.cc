@@ -287,8 +287,6 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
   }
 
   size_t Poll(const Take& take) override {
-    // Who has slept in it has just looked.
-    if (!std::exchange(has_slept_, false) && HasStreams()) queue_.RunDue();
     std::deque<Received> records;
     std::vector<std::string> said;
     {
@@ -313,7 +311,6 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
   void WaitFor(milliseconds timeout) override {
     if (HasStreams()) {
       wakeup_.WaitFor(timeout, queue_);
-      has_slept_ = true;
     } else {
       wakeup_.WaitFor(timeout);
     }
@@ -438,7 +435,6 @@ class GrpcAnswerReceiver final : public AnswerReceiver {
   DrivenQueue queue_{std::make_unique<grpc::CompletionQueue>()};
   std::atomic<bool> ending_ = false;
   bool look_again_ = false;  // guarded by inbox_.mutex
-  bool has_slept_ = false;   // in the queue, since the last Poll
   // Of the finder:
   std::unique_ptr<JobRegistry> registry_;
   milliseconds look_after_ = kFirstLookAfter;

@@ -13,8 +13,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // A look at the queue may find only that it was told of something that has been taken since, and
-// not come to the sockets; and of these it takes one at a time.
-constexpr int kIdleLooks = 4;
+// not come to the sockets. (Of these it takes one at a time; the next one is for the next RunDue.)
+constexpr int kIdleLooks = 2;
 // Of one RunDue, whatever comes.
 constexpr int kMostReactions = 256;
 
