@@ -297,7 +297,7 @@ class GrpcAnswerServer final : public AnswerServer {
 
   void Advance() override {
     if (!std::exchange(has_sent_, false)) return;
-    if (!streams_.queue->is_left_to_thread()) streams_.queue->RunDue();
+    streams_.queue->RunDue();
     const std::lock_guard<std::mutex> lock(streams_.mutex);
     if (streams_.unsent > 0) streams_.queue->LeaveToThread(true);
   }

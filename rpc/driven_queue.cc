@@ -46,7 +46,7 @@ void DrivenQueue::RunDue() {
     // Where that is seldom, it is not worth a change of who drives.
     const std::lock_guard<std::mutex> lock(mutex_);
     const Time before = std::exchange(asked_, steady_clock::now());
-    if (thread_drives_ && asked_ >= before + patience_) return;
+    if (is_left_ || (thread_drives_ && asked_ >= before + patience_)) return;
   }
   int reactions = 0;
   for (int idle = 0; idle < kIdleLooks && reactions < kMostReactions;) {
@@ -63,11 +63,6 @@ void DrivenQueue::LeaveToThread(bool is_left) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (std::exchange(is_left_, is_left) == is_left) return;
   if (is_left) changed_.notify_all();
-}
-
-bool DrivenQueue::is_left_to_thread() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return is_left_;
 }
 
 void DrivenQueue::Sleep(milliseconds timeout) { RunOne(timeout); }

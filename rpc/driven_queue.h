@@ -43,12 +43,11 @@ class DrivenQueue final : public Wakeup::Sleeper {
   grpc::CompletionQueue* get() { return queue_.get(); }
 
   // Reads and writes what the sockets have room for, and calls the reactions that are due: waits
-  // for nothing but a reaction of the thread that is running. Leaves it to the thread where it was
-  // not called for a while.
+  // for nothing but a reaction of the thread that is running. Does nothing when the queue is left
+  // to the thread, or when it drives and this was not called for a while.
   void RunDue();
   // The thread drives from now on, at once, although the owner has just done it; or no more.
   void LeaveToThread(bool is_left);
-  bool is_left_to_thread();
 
   // Waits for an operation to end, and calls its reaction.
   void Sleep(std::chrono::milliseconds timeout) override;
