@@ -199,8 +199,7 @@ Status ShardModel::StepEmbeddings(int64_t now_ms, PreviousRound* previous) {
     }
     optimizer_->Step(steps_, gradient, values, slots, row_parts_);
   };
-  MILLRACE_RETURN_IF_ERROR(embeddings_->Update(row_ids_, row_sum_, now, shrinkage_, step,
-                                               previous == nullptr ? nullptr : &keep));
+  MILLRACE_RETURN_IF_ERROR(embeddings_->Update(row_ids_, row_sum_, now, shrinkage_, step, keep));
   if (previous != nullptr) previous->KeepRows(row_ids_, std::move(before));
   return absl::OkStatus();
 }

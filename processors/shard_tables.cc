@@ -123,7 +123,7 @@ Status ShardTables::Step(EmbeddingTable& rows, const RowTime& now, PreviousRound
         [&](std::span<const float> sum, std::span<float> values, std::span<float> slots) {
           StepRow(table, sum, values, slots);
         },
-        previous == nullptr ? nullptr : &keep));
+        keep));
     ++table.updates;
   }
   if (previous != nullptr) previous->KeepRows(ids_, std::move(before));

@@ -199,17 +199,18 @@ void EmbeddingTable::CopyValues(size_t place, EmbeddingId id, const RowTime& now
 
 Status EmbeddingTable::Update(std::span<const EmbeddingId> ids, std::span<const float> gradients,
                               const RowTime& now, double shrinkage_after, const Step& step,
-                              const Before* before) {
+                              const Before& before) {
   MILLRACE_CHECK(gradients.size() == ids.size() * width());
-  MILLRACE_CHECK(before == nullptr || before->values.size() == gradients.size());
+  const bool keeps = !before.values.empty();
+  MILLRACE_CHECK(!keeps || before.values.size() == gradients.size());
   MILLRACE_CHECK(std::ranges::adjacent_find(ids, std::greater_equal<>()) == ids.end());
   for (size_t begin = 0; begin < ids.size(); begin += kAtOnce) {
     const auto some = ids.subspan(begin, std::min(kAtOnce, ids.size() - begin));
     MILLRACE_RETURN_IF_ERROR(Take(some));
     for (size_t i = 0; i < some.size(); ++i) {
-      if (before != nullptr) {
-        CopyValues(in_hand_[i], some[i], before->at,
-                   before->values.subspan((begin + i) * width(), width()));
+      if (keeps) {
+        CopyValues(in_hand_[i], some[i], before.at,
+                   before.values.subspan((begin + i) * width(), width()));
       }
       if (in_hand_[i] == kNowhere) in_hand_[i] = NewPlace(some[i]);
       const size_t place = in_hand_[i];

@@ -88,18 +88,18 @@ class EmbeddingTable {
   // `step` changes a row's values and slots (slot by slot) by its gradient.
   using Step = std::function<void(std::span<const float> gradient, std::span<float> values,
                                   std::span<float> slots)>;
-  // Gets the rows' values as Read would give them at that time, before the update. (So each row is
-  // looked for once.)
+  // Gets the rows' values as Read would give them at that time, before the update, unless it has
+  // no room for them. (So each row is looked for once.)
   struct Before {
     RowTime at;
     std::span<float> values;
   };
-  // Takes a step for each row, after which the table's shrinkage is `shrinkage_after`. `before` may
-  // be null. REQUIRES ascending, distinct ids; gradients: ids.size() x width(). After an error some
-  // rows may have made their step: the table must be loaded again.
+  // Takes a step for each row, after which the table's shrinkage is `shrinkage_after`. REQUIRES
+  // ascending, distinct ids; gradients, and before.values or none: ids.size() x width(). After an
+  // error some rows may have made their step: the table must be loaded again.
   Status Update(std::span<const EmbeddingId> ids, std::span<const float> gradients,
                 const RowTime& now, double shrinkage_after, const Step& step,
-                const Before* before = nullptr);
+                const Before& before = {});
 
   // ---- checkpoints: one at a time ----
 

@@ -485,9 +485,10 @@ TEST(EmbeddingTable, IsAPlainMapWhateverIsEvictedSavedAndLost) {
         for (float& value : floats) value = static_cast<float>(random() % 100) / 50.0f - 1;
         const double after = time.shrinkage + static_cast<double>(random() % 3);
         std::vector<float> were(floats.size());
-        const EmbeddingTable::Before before = {time, were};
         const bool keeps = random() % 2 == 0;
-        ASSERT_TRUE(table->Update(ids, floats, time, after, Step, keeps ? &before : nullptr).ok());
+        EmbeddingTable::Before before;
+        if (keeps) before = {time, were};
+        ASSERT_TRUE(table->Update(ids, floats, time, after, Step, before).ok());
         for (size_t i = 0; i < ids.size(); ++i) {
           if (keeps) {
             ASSERT_THAT(std::span(were).subspan(i * table->width(), table->width()),
