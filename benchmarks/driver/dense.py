@@ -16,7 +16,7 @@ import loop
 from common import Job, WORK, WORKERS, compared, remove_topics
 from loop import WARM_UP_S, job_rounds, lasting
 
-TARGET = 0.6
+TARGET = 0.8
 CLASSES = 1000
 SIZES = {"100 thousand": 100_000, "1 million": 1_000_000, "10 million": 10_000_000}
 SERVERS = (1, 2, 4)
