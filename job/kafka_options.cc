@@ -1,5 +1,7 @@
 #include "job/kafka_options.h"
 
+#include <string>
+
 namespace millrace {
 
 KafkaOptions ToKafkaOptions(const JobConfig& config) {
@@ -11,5 +13,7 @@ KafkaOptions ToKafkaOptions(const JobConfig& config) {
   }
   return options;
 }
+
+std::string WorkersGroup(const JobConfig& config) { return config.name() + "-workers"; }
 
 }  // namespace millrace

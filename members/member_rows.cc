@@ -40,7 +40,7 @@ StatusOr<std::unique_ptr<MemberRows>> MemberRows::Create(const JobConfig& config
   ConsumerOptions options;
   options.fetch_wait = kFetchWait;
   options.client_id = "member-input";
-  options.group_id = config.name() + "-workers";
+  options.group_id = WorkersGroup(config);
   options.joins_group = false;
   options.stall_timeout_s = config.worker().stall_timeout_s();
   options.read_committed = true;

@@ -69,7 +69,7 @@ Status HostedWorkers::OpenRows() {
   ConsumerOptions options;
   options.fetch_wait = kFetchWait;
   options.client_id = "worker-input";
-  options.group_id = group_id();
+  options.group_id = WorkersGroup(config_);
   options.joins_group = !self_;
   options.session_timeout_s = config_.worker().session_timeout_s();
   options.stall_timeout_s = config_.worker().stall_timeout_s();

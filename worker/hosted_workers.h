@@ -40,8 +40,6 @@ class HostedWorkers {
 
   // The rows of these workers: its Poll tells which they are. Null where rows are leased.
   GroupConsumer* rows() { return rows_.get(); }
-  // The consumer group whose positions say what the job's workers have read.
-  std::string group_id() const { return config_.name() + "-workers"; }
   // Where rows are leased: the workers, as of the last Follow, and what they have.
   const std::set<int32_t>& workers() const { return workers_; }
   PlannedLeases& leases() { return plan_->leases(); }

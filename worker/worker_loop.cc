@@ -320,7 +320,7 @@ class WorkerLoop {
         std::string(why.message()) +
         ". Start a new job (another --job); if all topics of the job were recreated on purpose, "
         "delete the consumer group " +
-        hosted_workers_->group_id() + " and remove " + config_.worker().data_dir() +
+        WorkersGroup(config_) + " and remove " + config_.worker().data_dir() +
         ", which hold the positions in the earlier topic");
   }
 
