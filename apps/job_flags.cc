@@ -148,6 +148,10 @@ void JobFlags::AddFlag(const Flag& flag, const std::string& group) {
                                   : CLI::MultiOptionPolicy::TakeLast);
 }
 
+void JobFlags::Hide(std::initializer_list<const char*> flags) {
+  for (const char* const flag : flags) app_.get_option(flag)->group("");
+}
+
 StatusOr<JobConfig> JobFlags::Load() const {
   JobConfig config;
   if (!config_file_.empty()) {

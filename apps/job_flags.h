@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,9 @@ class JobFlags {
   void AddWorker() { AddGroups(FlagUser::kWorker); }
   // All of them, for a program that starts the others; each field once, those in `without` not.
   void AddAll(std::span<const std::string_view> without);
+  // Of those that every program has, these have no effect on this one. They may be given, since
+  // they stand in the command lines of a job's other programs, but are not shown.
+  void Hide(std::initializer_list<const char*> flags);
 
   // InvalidArgument names the file, line and column, or the flag, and the remedy.
   StatusOr<JobConfig> Load() const;

@@ -184,20 +184,17 @@ int RunCommand(CLI::App& app, int argc, char** argv, const std::function<Status(
   return code == kExitError && is_unanswered ? kExitNoMaster : code;
 }
 
-// Of a command's flags, which all programs have. Those without effect may be given, since they
-// stand in the command lines of a job's other programs, and are not shown.
-void DescribeFlags(CLI::App& app) {
+// Of a command's flags, which all programs have.
+void DescribeFlags(CLI::App& app, JobFlags& flags) {
   app.get_option("--broker-timeout")->description(kBrokerTimeoutHelp);
-  for (const char* const flag : {"--workers", "--replication-factor"}) {
-    app.get_option(flag)->group("");
-  }
+  flags.Hide({"--workers", "--replication-factor"});
 }
 
 int RunStatus(int argc, char** argv) {
   CLI::App app(kStatusDescription, "MasterApp status");
   app.footer(kStatusFooter);
-  const JobFlags flags(app);
-  DescribeFlags(app);
+  JobFlags flags(app);
+  DescribeFlags(app, flags);
   bool json = false;
   app.add_flag("--json", json, "A JSON object instead of a table")->group("Display");
   return RunCommand(app, argc, argv, [&] { return ShowStatus(flags, json); });
@@ -206,16 +203,16 @@ int RunStatus(int argc, char** argv) {
 int RunStop(int argc, char** argv) {
   CLI::App app(kStopDescription, "MasterApp stop");
   app.footer(kStopFooter);
-  const JobFlags flags(app);
-  DescribeFlags(app);
+  JobFlags flags(app);
+  DescribeFlags(app, flags);
   return RunCommand(app, argc, argv, [&] { return Stop(flags); });
 }
 
 int RunResize(int argc, char** argv) {
   CLI::App app(kResizeDescription, "MasterApp resize");
   app.footer(kResizeFooter);
-  const JobFlags flags(app);
-  DescribeFlags(app);
+  JobFlags flags(app);
+  DescribeFlags(app, flags);
   // (That of a job file is what the job began with.)
   app.get_option("--workers")
       ->required()
@@ -227,8 +224,8 @@ int RunResize(int argc, char** argv) {
 int RunReshard(int argc, char** argv) {
   CLI::App app(kReshardDescription, "MasterApp reshard");
   app.footer(kReshardFooter);
-  const JobFlags flags(app);
-  DescribeFlags(app);
+  JobFlags flags(app);
+  DescribeFlags(app, flags);
   uint32_t shards = 0;  // that of a job file is what the job began with
   app.add_option("--shards", shards, "Shards that the job is to have, 1 to 1000")
       ->required()
@@ -240,8 +237,8 @@ int RunReshard(int argc, char** argv) {
 int RunMove(int argc, char** argv) {
   CLI::App app(kMoveDescription, "MasterApp move");
   app.footer(kMoveFooter);
-  const JobFlags flags(app);
-  DescribeFlags(app);
+  JobFlags flags(app);
+  DescribeFlags(app, flags);
   uint32_t shard = 0;
   std::string to;
   app.add_option("--shard", shard, "The shard, from 0")->required()->group("Move");

@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
   CLI::App app(millrace::kDescription, "Watch");
   app.footer(millrace::kFooter);
   millrace::JobFlags flags(app);
+  flags.Hide({"--workers", "--replication-factor", "--job-epoch"});
   millrace::WatchOptions options;
   app.add_option("--summary", options.summary_file, "Write the summary here at the end, as JSON")
       ->type_name("FILE")

@@ -90,6 +90,12 @@ class Programs(unittest.TestCase):
             for part in ("Examples", "Exit codes", "--brokers", "--kafka", "[localhost:9092]"):
                 self.assertIn(part, result.stdout, program)
 
+    def test_flags_without_effect_are_not_shown_but_may_be_given(self):
+        for words in (["Watch"], ["MasterApp", "status"]):
+            self.assertNotIn("--workers", run(*words, "--help").stdout)
+            result = run(*words, "--workers", "3", "--brokers", self.nobody, "--broker-timeout", "1")
+            self.assertIn("no Kafka broker answered", result.stderr)
+
     def test_the_version_is_told(self):
         for program in [*ALL, "ProcessShim"]:
             self.assertRegex(run(program, "--version").stdout, r"^Millrace \d+\.\d+\.\d+( \([0-9a-f]+(-dirty)?\))?\n$")
