@@ -116,7 +116,7 @@ FlagGroup TrainingGroup() {
           {"--batch-rows", "training.batch_rows",
            "One pass, and --update online: rows of a worker's batch; smaller ones follow a "
            "changing stream better, larger ones are faster. With --update online in one pass the "
-           "first have fewer: a thirty-second of the worker's rows so far",
+           "first have fewer: a thirty-second of the worker's rows so far, above 64 a 128th",
            "32; in one pass it grows so from 8 (network), or up to half of CsvProducer "
            "--rows-per-turn, at most 128 (--update online)"},
           {"--update", "training.update.kind",

@@ -24,8 +24,9 @@ OnePassBatches::OnePassBatches(const OnePassOptions& options, std::optional<RowN
 }
 
 RowNumber OnePassBatches::EndOfBatchAt(RowNumber begin) const {
-  const uint64_t rows =
-      std::clamp<uint64_t>(uint64_t{begin} / kGrowth, options_.first_rows, options_.batch_rows);
+  const uint64_t row{begin};
+  const uint64_t grown = std::max(std::min(row / kGrowth, kFastGrown), row / kSlowGrowth);
+  const uint64_t rows = std::clamp<uint64_t>(grown, options_.first_rows, options_.batch_rows);
   const auto flush = std::ranges::upper_bound(flushes_, begin);
   const RowNumber end = std::min<RowNumber>(begin + rows, end_.value_or(UINT64_MAX));
   return flush == flushes_.end() ? end : std::min(end, *flush);

@@ -116,6 +116,23 @@ TEST(OnePassBatchesTest, ARowThatCouldNotBeDecodedUsesUpItsPlaceInTheBatch) {
   EXPECT_EQ(batch.rows_end, 6u);
 }
 
+TEST(OnePassBatchesTest, BatchesGrowFastToSixtyFourRowsAndThenSlowly) {
+  const std::pair<uint64_t, uint64_t> kRowsOfBatchAt[] = {
+      {0, 1},     {63, 1},    {64, 2},       {2047, 63},    {2048, 64},
+      {8319, 64}, {8320, 65}, {12'800, 100}, {16'384, 128}, {1'000'000, 128}};
+  for (const auto& [begin, rows] : kRowsOfBatchAt) {
+    OnePassBatches source({.batch_rows = 128, .first_rows = 1}, RowNumber(begin));
+    for (uint64_t row = begin; row < begin + rows; ++row) {
+      Batch batch;
+      EXPECT_EQ(Next(source, {.rows_end = RowNumber(begin)}, batch), BatchState::kWait);
+      AddRow(source, RowNumber(row));
+    }
+    Batch batch;
+    EXPECT_EQ(Next(source, {.rows_end = RowNumber(begin)}, batch), BatchState::kReady) << begin;
+    EXPECT_EQ(batch.rows_end, begin + rows);
+  }
+}
+
 // So that a repeated update is the same bytes, wherever it is computed and from whichever row on
 // the task began to read.
 TEST(OnePassBatchesTest, ABatchIsAFunctionOfTheRowWhereItBegins) {
