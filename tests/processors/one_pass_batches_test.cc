@@ -117,7 +117,7 @@ TEST(OnePassBatchesTest, ARowThatCouldNotBeDecodedUsesUpItsPlaceInTheBatch) {
 }
 
 TEST(OnePassBatchesTest, BatchesGrowFastToSixtyFourRowsAndThenSlowly) {
-  const std::pair<uint64_t, uint64_t> kRowsOfBatchAt[] = {
+  constexpr std::pair<uint64_t, uint64_t> kRowsOfBatchAt[] = {
       {0, 1},     {63, 1},    {64, 2},       {2047, 63},    {2048, 64},
       {8319, 64}, {8320, 65}, {12'800, 100}, {16'384, 128}, {1'000'000, 128}};
   for (const auto& [begin, rows] : kRowsOfBatchAt) {
