@@ -5,10 +5,10 @@ WorkerApps with two logical workers each; a batch names 1,000 random ids of a mi
 has a row: pulled and pushed in one round trip. The floor (benchmarks/kafka/bare_loop.cc with --ids)
 moves as many ids and floats over the same hops; its server adds what comes to the rows of an
 unordered map and copies out those that are wanted. With all rows in memory, with answers through
-Kafka as the floor's and direct; with a cache of a tenth of them before the scratch file; and with such a cache right before RocksDB, as it is
-when the disk has no room for a scratch file or the table is larger than that, too. (The floor's map
-has all rows in memory; what bare RocksDB alone can read and write of such rows is measured by
-`micro`.)
+Kafka, as the floor's, and direct; with a cache of a tenth of them before the scratch file; and with
+such a cache right before RocksDB, as it is when the disk has no room for a scratch file or the
+table is larger than that, too. (The floor's map has all rows in memory; what bare RocksDB alone can
+read and write of such rows is measured by `micro`.)
 
 A checkpoint of that many rows takes seconds, and the next one waits for three times as long (seven
 times with two replicas: tasks/checkpoint_schedule.h). What is measured lasts for several of them.
