@@ -147,7 +147,8 @@ uint64_t RoundsOfStream(const Training& training, uint64_t rows, uint32_t worker
   const uint64_t least = first == 0 ? most : std::min(first, most);
   uint64_t rounds = 0;
   for (uint64_t begin = 0; begin * parts < rows && rounds < kFewSteps; ++rounds) {
-    begin += std::clamp(begin / 32, least, most);
+    const uint64_t grown = std::max(std::min<uint64_t>(begin / 32, 64), begin / 128);
+    begin += std::clamp(grown, least, most);
   }
   return rounds;
 }

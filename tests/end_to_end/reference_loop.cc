@@ -383,8 +383,11 @@ Status Run(const JobFlags& flags, const std::string& output, const std::string& 
     for (Stream& stream : streams) {
       if (!stream.TakesPartIn(round)) continue;
       any = true;
+      // A thirty-second of the rows before, and slower when that would be more than 64.
+      const size_t grown =
+          stream.begin < 32 * 64 ? stream.begin / 32 : std::max<size_t>(64, stream.begin / 128);
       const size_t batch_rows =
-          first_rows > 0 ? std::clamp<size_t>(stream.begin / 32, first_rows, most_rows) : most_rows;
+          first_rows > 0 ? std::clamp(grown, first_rows, most_rows) : most_rows;
       size_t end = std::min(stream.begin + batch_rows, stream.rows.size());
       const auto lease_end = stream.ends.upper_bound(stream.begin);
       if (lease_end != stream.ends.end()) end = std::min(end, *lease_end);

@@ -103,11 +103,12 @@ class Modes(OnABroker):
 
     def test_batches_that_grow_to_half_of_a_long_turn_equal_the_reference_loop(self):
         job = self.job(training=["--consistency", "sequential"],
-                       producer=["--rows-per-turn", "200"]).start()  # fmt: skip
+                       producer=["--rows-per-turn", "144", "--epochs", "4"]).start()  # fmt: skip
         job.wait_all()
         self.assert_equals_reference(job)
-        # Some 3,000 rows of each worker: 180 rounds up to batches of 100 rows, and 28 of these.
-        self.assertLess(self.assert_every_row_counted_once(job)["rounds"], 250)
+        # Some 12,000 rows of each worker: 185 rounds of less than 64 rows, 111 of less than 72, and
+        # 40 of these.
+        self.assertEqual(self.assert_every_row_counted_once(job)["rounds"], 336)
 
     def test_eventual_counts_every_row_once_and_learns(self):
         job = self.job(training=["--consistency", "eventual", "--batch-rows", "16"]).start()

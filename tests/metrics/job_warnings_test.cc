@@ -262,6 +262,16 @@ TEST(JobWarnings, OfBatchesThatGrowThereAreMoreSteps) {
             "the stream gives only 40 optimizer steps: 1,296 rows, up to 128 in a step");
 }
 
+TEST(JobWarnings, OfBatchesThatGrowBeyond64RowsTheStepsAreThoseOfSlowerGrowth) {
+  Training training;
+  training.set_batch_rows(200);
+  training.set_first_batch_rows(64);
+  const auto warnings = WarningsOf(JobOf(training, 4 * 49 * 64, ServerAt(2'000, 1)));
+  ASSERT_THAT(Kinds(warnings), ElementsAre("few_steps"));
+  EXPECT_EQ(warnings[0].text,
+            "the stream gives only 49 optimizer steps: 12,544 rows, up to 800 in a step");
+}
+
 TEST(JobWarnings, OfFrozenRowsThereAreNoSteps) {
   Training training;
   training.set_batch_rows(100);
