@@ -129,9 +129,12 @@ def text_rows(rows, name, *flags, vw=False):
 
 
 class Programs:
-    """Programs running at the same time. Those still running are killed when the block is left."""
+    """Programs running at the same time. When the block is left, those still running are killed, and with
+    a broker all topics are deleted whose names begin with the folder's: else it would compact, delete
+    and keep in memory what nobody needs, while others are measured."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, broker=None):
+        self.broker = broker
         self.folder = WORK / "state" / folder
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
@@ -142,6 +145,12 @@ class Programs:
         return self
 
     def __exit__(self, *_):
+        self._kill_all()
+        if self.broker:
+            subprocess.run([TOOLS / "kafka" / "bare_loop", "--brokers", self.broker, "--prefix",
+                            self.folder.name, "remove"], check=True)
+
+    def _kill_all(self):
         for name, process in list(self.running.items()):
             os.kill(process.pid, signal.SIGKILL)  # (Popen's own would reap one that has ended)
             self._reap(name)
@@ -213,12 +222,6 @@ class Programs:
             time.sleep(0.02)
 
 
-def remove_topics(broker, name):
-    """Of a job or a floor that has ended."""
-    subprocess.run([TOOLS / "kafka" / "bare_loop", "--brokers", broker, "--prefix", name, "remove"],
-                   check=True)
-
-
 def pass_over(options, name, features, training, csv, rows):
     """Rows per second of a job of two WorkerApps on rows that are in input-data already, from the
     start of ServerApp to the end."""
@@ -235,15 +238,14 @@ def pass_over(options, name, features, training, csv, rows):
         used += cpu_s(options.broker_pid) - before
         print(f"  {name}: {rows / seconds:,.0f} rows/s, {1e6 * used / rows:.1f} µs of processor "
               f"time a row", flush=True)
-    remove_topics(options.broker, name)
     return Rate(rows / seconds, 1000 * used / rows)
 
 
 class Job(Programs):
     """The programs of one job, which has the folder's name."""
 
-    def __init__(self, broker, name, training=(), workers=WORKERS):
-        super().__init__(name)
+    def __init__(self, broker, name, training=(), workers=WORKERS, keeps_topics=False):
+        super().__init__(name, None if keeps_topics else broker)
         self.name, self.training = name, list(training)
         self.common = ["--brokers", broker, "--job", name, "--workers", str(workers)]
 

@@ -13,7 +13,7 @@ A round of the largest model moves 320 MB. What a turn has moved is deleted afte
 import random
 
 import loop
-from common import Job, WORK, WORKERS, compared, remove_topics
+from common import Job, WORK, WORKERS, compared
 from loop import WARM_UP_S, job_rounds, lasting
 
 TARGET = 0.8
@@ -53,15 +53,11 @@ def ours(options, name, size, servers):
         job.produce(numeric_rows(size, rows), features=features(size))
         job.wait("producer")
         names = job.serve(servers=servers)
-        rate = job_rounds(job, options, servers=names)
-    remove_topics(options.broker, name)
-    return rate
+        return job_rounds(job, options, servers=names)
 
 
 def floor(options, name, size, servers):
-    rate = loop.floor(options, name, "--bytes", 4 * size, servers=servers)
-    remove_topics(options.broker, name)
-    return rate
+    return loop.floor(options, name, "--bytes", 4 * size, servers=servers)
 
 
 def run(options):

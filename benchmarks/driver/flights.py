@@ -28,7 +28,7 @@ import subprocess
 import sys
 import time
 
-from common import APPS, Job, Programs, ROOT, TOOLS, WORK, compared, cpu_s, remove_topics
+from common import APPS, Job, Programs, ROOT, TOOLS, WORK, compared, cpu_s
 from texts import bare_process
 from vw_flights import CATEGORICAL, NUMERIC, example
 
@@ -77,7 +77,6 @@ def job(options, kind, name, flights, rows):
                        programs.folder / "summary.json")
         programs.wait("watch")
         loss = json.loads((programs.folder / "summary.json").read_text())["progressive"]["log_loss"]
-    remove_topics(options.broker, name)
     print(f"  {name}: {rows / used:,.0f} flights/s and core, with the broker "
           f"{rows / (used + broker):,.0f}; {rows / wall_s:,.0f} flights/s, log loss {loss:.3f}",
           flush=True)

@@ -22,7 +22,7 @@ the broker.
 
 import re
 
-from common import APPS, Job, Programs, Rate, TEXT, TOOLS, compared, cpu_s, remove_topics, text_rows
+from common import APPS, Job, Programs, Rate, TEXT, TOOLS, compared, cpu_s, text_rows
 from loop import EVENTUAL, WARM_UP_S
 
 RATE, SLOW_RATE = 200, 5  # rows per second
@@ -80,7 +80,7 @@ def ours(options, name, kind, data):
 
 
 def floor(options, name):
-    with Programs(name) as programs:
+    with Programs(name, options.broker) as programs:
         # (Those of a record: it sends and reads as the others do.)
         return read(options, programs, "ping", ["ping"], TOOLS / "kafka" / "bare_ping", "--brokers",
                     options.broker, "--topic", f"{name}.ping", "--rate", RATE)
@@ -93,15 +93,12 @@ def run(options):
     mine = {kind: [] for kind in KINDS}
     floors = []
     floor(options, f"freshness-warm-up-{options.stamp}")
-    remove_topics(options.broker, f"freshness-warm-up-{options.stamp}")
     for turn in range(options.turns):
         for kind in KINDS:
             name = f"freshness-{kind}-{options.stamp}-{turn}"
             mine[kind].append(ours(options, name, kind, data))
-            remove_topics(options.broker, name)
         name = f"freshness-floor-{options.stamp}-{turn}"
         floors.append(floor(options, name))
-        remove_topics(options.broker, name)
     return [compared(f"{kind}, {part}", "ms", [turn[part] for turn in mine[kind]],
                      [turn[part] for turn in floors], target(kind, part))
             for kind in KINDS for part in PERCENTILES]

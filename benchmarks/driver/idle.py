@@ -13,7 +13,7 @@ import subprocess
 import time
 
 import loop
-from common import TOOLS, WORKERS, Job, Programs, compared, remove_topics, text_rows
+from common import TOOLS, WORKERS, Job, Programs, compared, text_rows
 
 LEAST_S = 20
 ROWS = 2000
@@ -59,12 +59,11 @@ def waiting_job(options, name, training, data):
     used["WorkerApp"] = sum(used.pop(each) for each in workers) / len(workers)
     print(f"  {name}: " + ", ".join(f"{program} {used[program]:.2f} %" for program in LIMITS),
           flush=True)
-    remove_topics(options.broker, name)
     return used
 
 
 def bare(options, name):
-    with Programs(name) as programs:
+    with Programs(name, options.broker) as programs:
         words = [TOOLS / "kafka" / "bare_loop", "--brokers", options.broker, "--prefix", name,
                  "--workers", WORKERS]
         programs.start("create", *words, "create")
@@ -74,7 +73,6 @@ def bare(options, name):
         time.sleep(SETTLE_S)
         pids = {each: process.pid for each, process in programs.running.items()}
         used = percent_of_a_core({"broker": options.broker_pid, **pids}, options.seconds)
-    remove_topics(options.broker, name)
     process = (used["worker-0"] + used["worker-1"]) / 2
     print(f"  {name}: {process:.2f} %, broker {used['broker']:.2f} %", flush=True)
     return {program: used["broker"] if program == "broker" else process for program in LIMITS}

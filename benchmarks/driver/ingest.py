@@ -45,7 +45,7 @@ def run(options):
 
     def produce(turn):
         # A job for each turn. (Named so that the first is the one that is read below.)
-        with Job(options.broker, f"{tag}-{turn}") as job:
+        with Job(options.broker, f"{tag}-{turn}", keeps_topics=True) as job:
             job.produce(data, "--epochs", epochs)
             job.wait("producer")
             rate = job.rows_per_second_sent()

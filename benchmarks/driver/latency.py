@@ -13,7 +13,7 @@ Lower is better. A percentile is that of a turn; the table has the median of the
 import re
 
 import loop
-from common import Job, Programs, TOOLS, WORKERS, compared, remove_topics, text_rows
+from common import Job, Programs, TOOLS, WORKERS, compared, text_rows
 from loop import EVENTUAL, SPARSE, WARM_UP_S
 
 RATE = 200  # rows per second
@@ -50,7 +50,7 @@ def freshness(options, name, data):
 
 
 def floor(options, name):
-    with Programs(name) as programs:
+    with Programs(name, options.broker) as programs:
         loop.start_floor(options, programs, name, "--once")
         return watch(options, programs, name)
 
@@ -66,9 +66,7 @@ def run(options):
         for side, measure in sides.items():
             name = f"latency-{side.replace(' ', '-')}-{options.stamp}-{turn}"
             ours[side].append(measure(options, name, data))
-            remove_topics(options.broker, name)
         name = f"latency-floor-{options.stamp}-{turn}"
         floors.append(floor(options, name))
-        remove_topics(options.broker, name)
     return [compared(f"{side}, {part}", "ms", [turn[part] for turn in ours[side]],
                      [turn[part] for turn in floors]) for side in sides for part in PERCENTILES]

@@ -126,7 +126,7 @@ def start_floor(options, programs, name, *flags, servers=1, workers=WORKERS, wor
 
 
 def floor(options, name, *flags, servers=1, workers=WORKERS):
-    with Programs(name) as programs:
+    with Programs(name, options.broker) as programs:
         start_floor(options, programs, name, *flags, servers=servers, workers=workers)
         programs.wait_for("server-0", "begin\n")
         cpu_s = programs.cpu_now_s(options.broker_pid)

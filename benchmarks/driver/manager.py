@@ -32,7 +32,7 @@ import re
 import time
 
 import loop
-from common import Job, Programs, Rate, TOOLS, compared, remove_topics
+from common import Job, Programs, Rate, TOOLS, compared
 from latency import PERCENTILES
 
 SECONDS = 4  # of a measurement, if --seconds does not say so
@@ -82,17 +82,15 @@ def ours(options, name, kind, trainers, way):
         is_direct = "answers come straight from" in said and "the stream of answers" not in said
         if is_direct != (way == "direct"):
             raise RuntimeError(f"{name}: its answers have not come as they should\n{said[-2000:]}")
-    remove_topics(options.broker, name)
     return figures
 
 
 def floor(options, name, kind, trainers, way):
     *_, flags = KINDS[kind]
-    with Programs(name) as programs:
+    with Programs(name, options.broker) as programs:
         loop.start_floor(options, programs, name, *flags, *(["--direct"] if way == "direct" else []),
                          workers=trainers, work=["--apart", *timing(options)])
         figures = measured(options, programs, name, "worker-0")
-    remove_topics(options.broker, name)
     return figures
 
 

@@ -33,7 +33,7 @@ import time
 
 import loop
 from common import (APPS, PATIENCE_S, ROOT, TEXT, TOOLS, WORKERS, Job, compared, cpu_s,
-                    remove_topics, text_rows)  # fmt: skip
+                    text_rows)  # fmt: skip
 
 sys.path.append(str(ROOT / "scripts" / "lib"))
 from master_processes import processes_in  # noqa: E402
@@ -67,8 +67,8 @@ class ByMaster(Job):
         self.flags = []
         self.cpu_of_ended_s = 0
 
-    def __exit__(self, *_):
-        super().__exit__()  # the master first, or it would start the others again
+    def _kill_all(self):
+        super()._kill_all()  # the master first, or it would start the others again
         for shim, _ in processes_in(self.run_dir).values():
             try:
                 os.kill(shim, signal.SIGKILL)  # it takes its command with it
@@ -191,7 +191,6 @@ def first_round(options, kind, name, data):
         began_ms = time.time() * 1000
         job.begin(data, 2)
         seconds = (Updates(job).all_after(began_ms) - began_ms) / 1000
-    remove_topics(options.broker, name)
     print(f"  {name}: {seconds:.2f} s", flush=True)
     return seconds
 
@@ -211,7 +210,6 @@ def deaths(options, kind, name, data, workers):
             seconds.append((updates.all_after(died_ms + ON_ITS_WAY_MS[job.hosts]) - died_ms) / 1000)
             if workers > 1:
                 job.mend()
-    remove_topics(options.broker, name)
     p95 = sorted(seconds)[round(0.95 * (len(seconds) - 1))]
     print(f"  {name}: {len(seconds)} deaths, seconds until training goes on: least "
           f"{min(seconds):.2f}, median {statistics.median(seconds):.2f}, 95th percentile {p95:.2f}, "
@@ -236,7 +234,6 @@ def pauses(options, name, data, disturb):
             begin_ms, end_ms = updates.pause_after(began_ms)
             seconds.append((end_ms - began_ms) / 1000)
             stood.append((end_ms - begin_ms) / 1000)
-    remove_topics(options.broker, name)
     for what, values in ("seconds until rounds go on", seconds), ("of these without a round", stood):
         print(f"  {name}: {len(values)} times, {what}: least {min(values):.2f}, median "
               f"{statistics.median(values):.2f}, most {max(values):.2f}", flush=True)
@@ -278,7 +275,6 @@ def rounds(options, name, data, kills):
                 killed += 1
         assert killed == kills, (killed, kills)
         rate = window.rate()
-    remove_topics(options.broker, name)
     print(f"  {name}: {rate:.1f} rounds/s, {rate.cpu_ms:.3f} ms of processor time a round",
           flush=True)
     return rate

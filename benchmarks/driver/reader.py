@@ -18,9 +18,6 @@ def first_number(options, name, tool, *flags):
 def run(options):
     data = text_rows(ROWS_IN_FILE, "text")
     job_name = f"reader-{options.stamp}"
-    with Job(options.broker, job_name) as job:
-        job.produce(data, "--epochs", max(1, options.ingest_rows // ROWS_IN_FILE))
-        job.wait("producer")
     topic = f"{job_name}.input-data"
 
     def read(turn):
@@ -34,5 +31,8 @@ def run(options):
         print(f"  bare consumer: {rate:,.0f} rows/s", flush=True)
         return rate
 
-    ours, floor = in_turns(options.turns, read, bare)
+    with Job(options.broker, job_name) as job:
+        job.produce(data, "--epochs", max(1, options.ingest_rows // ROWS_IN_FILE))
+        job.wait("producer")
+        ours, floor = in_turns(options.turns, read, bare)
     return [compared("PartitionConsumer, input-data", "rows/s", ours, floor, f">= {TARGET}")]

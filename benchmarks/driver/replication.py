@@ -14,7 +14,7 @@ and embedding rows, as in `embedding`, all of them in memory, for as long as sev
 import dense
 import embedding
 import loop
-from common import Job, TEXT, compared, remove_topics, text_rows
+from common import Job, TEXT, compared, text_rows
 from loop import WARM_UP_S, job_rounds, lasting
 
 TARGET = 0.8
@@ -29,9 +29,7 @@ def rounds(name, case, replicas):
         job.produce(data, features=features)
         job.wait("producer")
         servers = job.serve("--replicas", replicas, *flags, servers=SERVERS)
-        rate = job_rounds(job, options, begin=begin, servers=servers)
-    remove_topics(options.broker, name)
-    return rate
+        return job_rounds(job, options, begin=begin, servers=servers)
 
 
 def cases(options):

@@ -61,8 +61,9 @@ def run(options):
         with Job(options.broker, name) as job:
             job.produce(options.flights, "--epochs", options.rows_epochs, features=FEATURES)
             job.wait("producer")
-        read = bare(options, f"{name}-read", "--from", f"{name}.input-data")
-        both = bare(options, f"{name}-copy", "--from", f"{name}.input-data", "--copy-to", f"{name}-copy")
+            read = bare(options, f"{name}-read", "--from", f"{name}.input-data")
+            both = bare(options, f"{name}-copy", "--from", f"{name}.input-data", "--copy-to",
+                        f"{name}.copy")
         # (The copy is read first, too, but sent from memory.)
         print(f"  bare consumer, and producer: {rows / both:,.0f} rows per processor second "
               f"(consumer alone {rows / read:,.0f})", flush=True)

@@ -6,7 +6,7 @@ that of `loop`, "weights once", with as many workers: a round is an update of ea
 """
 
 import loop
-from common import Rate, compared, remove_topics, text_rows
+from common import Rate, compared, text_rows
 from loop import SPARSE, WARM_UP_S
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64)
@@ -31,10 +31,8 @@ def run(options):
                 name = f"scaling-{kind}-{tag}"
                 rounds = loop.ours(options, name, training, data, workers)
                 rates[kind, workers].append(updates(rounds, workers))
-                remove_topics(options.broker, name)
             rounds = loop.floor(options, f"scaling-floor-{tag}", "--once", workers=workers)
             floors[workers].append(updates(rounds, workers))
-            remove_topics(options.broker, f"scaling-floor-{tag}")
     return [compared(f"{kind}, {workers} workers", "updates/s", rates[kind, workers],
                      floors[workers], "", kind, workers)
             for kind in KINDS for workers in WORKERS]

@@ -14,7 +14,7 @@ Each side's progressive accuracy is printed, so that nobody wins by learning not
 import json
 import re
 
-from common import APPS, Job, Programs, TEXT, TOOLS, compared, cpu_s, remove_topics, text_rows
+from common import APPS, Job, Programs, TEXT, TOOLS, compared, cpu_s, text_rows
 
 BATCH = 32
 WORKERS = 4
@@ -54,7 +54,6 @@ def job(options, kind, name, csv):
                        programs.folder / "summary.json")
         programs.wait("watch")
         figures = json.loads((programs.folder / "summary.json").read_text())["progressive"]
-    remove_topics(options.broker, name)
     return used, broker, figures["accuracy"]
 
 
