@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/batch_growth.h"
 #include "base/grouped_number.h"
 #include "metrics/source_counts.h"
 
@@ -143,12 +144,10 @@ uint64_t RoundsOfStream(const Training& training, uint64_t rows, uint32_t worker
   const uint64_t most = std::max<uint32_t>(training.batch_rows(), 1);
   const uint64_t parts = std::max<uint32_t>(workers, 1);
   const uint64_t first = training.first_batch_rows();
-  // They grow as processors/one_pass_batches.h says, by the rows that each worker has had.
   const uint64_t least = first == 0 ? most : std::min(first, most);
   uint64_t rounds = 0;
   for (uint64_t begin = 0; begin * parts < rows && rounds < kFewSteps; ++rounds) {
-    const uint64_t grown = std::max(std::min<uint64_t>(begin / 32, 64), begin / 128);
-    begin += std::clamp(grown, least, most);
+    begin += std::clamp(GrownBatchRows(begin), least, most);
   }
   return rounds;
 }

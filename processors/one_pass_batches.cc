@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/batch_growth.h"
 #include "base/check.h"
 
 namespace millrace {
@@ -24,9 +25,8 @@ OnePassBatches::OnePassBatches(const OnePassOptions& options, std::optional<RowN
 }
 
 RowNumber OnePassBatches::EndOfBatchAt(RowNumber begin) const {
-  const uint64_t row{begin};
-  const uint64_t grown = std::max(std::min(row / kGrowth, kFastGrown), row / kSlowGrowth);
-  const uint64_t rows = std::clamp<uint64_t>(grown, options_.first_rows, options_.batch_rows);
+  const uint64_t rows = std::clamp<uint64_t>(GrownBatchRows(uint64_t{begin}), options_.first_rows,
+                                             options_.batch_rows);
   const auto flush = std::ranges::upper_bound(flushes_, begin);
   const RowNumber end = std::min<RowNumber>(begin + rows, end_.value_or(UINT64_MAX));
   return flush == flushes_.end() ? end : std::min(end, *flush);

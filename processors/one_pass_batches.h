@@ -1,10 +1,10 @@
 // Each row once: a batch is the rows from the first that no update has counted on, b of them or
 // those up to the end. Shard 0's state says which that is, so a repeated update has the same bytes.
 //
-// Where batches grow, one that begins at row r has at least the rows of the first, and at most
-// r / kGrowth, or beyond kFastGrown r / kSlowGrowth. The first rows change a model most, and the
-// workers of a round do not know of each other's: so there are many short rounds first, and the
-// rows that a worker learns from without the others' are few beside those that all know.
+// Where batches grow, one that begins at row r has GrownBatchRows(r) rows, but at least those of
+// the first batch and at most batch_rows. The first rows change a model most, and the workers of a
+// round do not know of each other's: so there are many short rounds first, and the rows that a
+// worker learns from without the others' are few beside those that all know.
 //
 // Where flushes count, a batch that has begun before one ends there. They stand between the rows in
 // the log, so they are the same whenever the rows are read.
@@ -44,10 +44,6 @@ class OnePassBatches final : public BatchSource {
   size_t size() const override { return rows_.size(); }
   bool WantsRows() const override;
   SourceBegin NeededFrom(const Progress& progress) const override;
-
-  static constexpr uint64_t kGrowth = 32;
-  static constexpr uint64_t kFastGrown = 64;
-  static constexpr uint64_t kSlowGrowth = 128;
 
  private:
   struct Entry {

@@ -62,8 +62,8 @@ class DiskByteMap : public OrderedByteMap {
 // machine may lose the last ones, in order; Kafka has them.
 //
 // WriteSortedRun writes a file of its own, past the log and the buffers, which then counts as one
-// of the map's. It waits until the file and all that was written before are on the disk: for many
-// megabytes, which would be written to files soon in any case.
+// of the map's. It waits until the file and all that was written before are on the disk: for some
+// megabytes or more.
 StatusOr<std::unique_ptr<DiskByteMap>> OpenRocksDb(const std::string& path,
                                                    const RocksDbOptions& options = {});
 

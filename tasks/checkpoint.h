@@ -103,9 +103,9 @@ Status CheckIncarnation(std::string_view copys, std::string_view first_key,
 WriteBatch BatchOf(std::vector<Checkpoint::Entry> entries, std::optional<Offset> parameters_end);
 // The most bytes of records in such a batch, not counting the last record.
 inline constexpr size_t kMostBatchBytes = size_t{4} << 20;
-// From so many bytes on, the embedding rows of a checkpoint are a sorted run of the store: more than
-// a batch. Past RocksDB's log and buffers 100 thousand rows of 128 bytes take three fifths of the
-// processor's time, its merging counted.
+// From so many bytes on, as many as a batch may have, the embedding rows of a checkpoint are a
+// sorted run of the store. Of 100 thousand rows of 128 bytes it costs three fifths of the processor
+// time that batches through RocksDB's log and buffers cost, compaction included.
 inline constexpr size_t kLeastRunBytes = kMostBatchBytes;
 
 // (1) one transaction to `parameters`; (2) after its confirmed commit the local store, batch by

@@ -129,9 +129,8 @@ def text_rows(rows, name, *flags, vw=False):
 
 
 class Programs:
-    """Programs running at the same time. When the block is left, those still running are killed, and with
-    a broker all topics are deleted whose names begin with the folder's: else it would compact, delete
-    and keep in memory what nobody needs, while others are measured."""
+    """Programs running at the same time. When the block is left, those still running are killed; with a
+    broker, the topics FOLDER.* are deleted, which it would else compact while others are measured."""
 
     def __init__(self, folder, broker=None):
         self.broker = broker
@@ -144,11 +143,11 @@ class Programs:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, error, *_):
         self._kill_all()
         if self.broker:
             subprocess.run([TOOLS / "kafka" / "bare_loop", "--brokers", self.broker, "--prefix",
-                            self.folder.name, "remove"], check=True)
+                            self.folder.name, "remove"], check=error is None)
 
     def _kill_all(self):
         for name, process in list(self.running.items()):

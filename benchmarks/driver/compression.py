@@ -13,7 +13,7 @@ import random
 import statistics
 import time
 
-from common import APPS, Job, Result, TEXT, TOOLS, WORK, WORKERS, text_rows
+from common import APPS, Job, Result, TEXT, TOOLS, WORK, text_rows
 
 MODES = {
     "none": [],

@@ -54,7 +54,7 @@ def run(options):
 
     def copy(turn):
         rate = bare(options, f"{tag}-copy-{turn}", "--from", f"{tag}-{turn}.input-data",
-                    "--copy-to", f"{tag}-copy-{turn}")
+                    "--copy-to", f"{tag}-{turn}.copy")
         print(f"  bare producer: {rate:,.0f} rows/s", flush=True)
         return rate
 

@@ -12,7 +12,7 @@ A design whose weights do not go through Kafka has a lower floor still (benchmar
 it). Lines with direct answers are ours of that design, against the floors of the other one.
 
 Ours may move less: a gradient on one row is sent sparse. So there are lines with the gradient as it
-comes, and with an update that holds every weight, which is as many bytes as the floors move. In an
+comes, and with an update that holds every weight, which is as many bytes as "weights once" moves. In an
 eventual job a round is four updates; the slowest worker counts.
 """
 

@@ -94,8 +94,8 @@ class Case:
         self.train(self.rounds)
         return self
 
-    def __exit__(self, *_):
-        self.job.__exit__()
+    def __exit__(self, *error):
+        self.job.__exit__(*error)
 
     def figures(self):
         """Rounds done, and updates that are not saved."""
