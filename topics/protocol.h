@@ -10,6 +10,8 @@ namespace millrace {
 // (job/begun_by.h). Raised by a change after which programs of before would take part in a job of
 // now and do something else than it wants; a field that they may pass over, or that stands in the
 // job's own settings, where one that a program does not know is an error, raises nothing.
-inline constexpr uint32_t kProtocol = 1;
+//
+// 2: batches that grow end at other rows (base/batch_growth.h).
+inline constexpr uint32_t kProtocol = 2;
 
 }  // namespace millrace
