@@ -62,10 +62,8 @@ def floor(options, name, size, servers):
 
 def run(options):
     results = []
-    # Of the broker, which takes its time to learn what to compile: of what the floor asks of it,
-    # and of transactions, groups and deletions besides.
-    floor(lasting(options, 25), f"dense-floor-warm-up-{options.stamp}", 1_000_000, 1)
-    ours(lasting(options, 25), f"dense-warm-up-{options.stamp}", 1_000_000, 2)
+    loop.warm_up_by(options, "dense", lambda job: floor(lasting(options, 25), job, 1_000_000, 1),
+                    lambda job: ours(lasting(options, 25), job, 1_000_000, 2))
     for what, size in SIZES.items():
         if options.dense_weights not in (None, size):
             continue

@@ -78,10 +78,8 @@ def floor(options, name):
 def run(options):
     options = lasting(options, SEVERAL_CHECKPOINTS_S)
     data = random_rows(options)
-    # Of the broker, which takes its time to learn what to compile: of what the floor asks of it, and of
-    # checkpoints, groups and deletions besides.
-    floor(options, f"embedding-floor-warm-up-{options.stamp}")
-    ours(options, f"embedding-warm-up-{options.stamp}", [], IN_MEMORY, data)
+    loop.warm_up_by(options, "embedding", lambda job: floor(options, job),
+                    lambda job: ours(options, job, [], IN_MEMORY, data))
     measured = [[] for _ in KINDS]
     floors = []
     for turn in range(options.turns):

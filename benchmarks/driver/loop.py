@@ -139,11 +139,16 @@ def floor(options, name, *flags, servers=1, workers=WORKERS):
         return rate
 
 
-def warm_up(options, name, data):
+def warm_up_by(options, name, of_floor, of_ours):
     """Of the broker, which takes its time to learn what to compile: of what the floor asks of it, and
-    of transactions, groups and deletions besides."""
-    floor(options, f"{name}-floor-warm-up-{options.stamp}")
-    ours(options, f"{name}-warm-up-{options.stamp}", SPARSE, data)
+    of transactions, groups and deletions besides. Both are called with the name of a job."""
+    of_floor(f"{name}-floor-warm-up-{options.stamp}")
+    of_ours(f"{name}-warm-up-{options.stamp}")
+
+
+def warm_up(options, name, data):
+    warm_up_by(options, name, lambda job: floor(options, job),
+               lambda job: ours(options, job, SPARSE, data))
 
 
 def run(options):
