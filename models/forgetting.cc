@@ -20,6 +20,8 @@ void OnlineForgetting::Forget(uint64_t begin, std::span<float> parameters) const
     const uint64_t key = begin + i;
     if (key < weights_end) {
       if (IsCurvature(key)) parameters[i] *= kKeptOfCurvature;
+    } else if (key >= newton_begin) {
+      parameters[i] *= kKeptOfCurvature;
     } else if (race && key - weights_end < OnlineRace::kRacers) {
       parameters[i] *= kKeptOfLosses;
     }

@@ -50,7 +50,10 @@ void OnlineClassifier::SetClassWeight(uint32_t label, float weight) {
 }
 
 void OnlineClassifier::SetRace(const RaceView& race) {
-  const float least = *std::ranges::min_element(race.losses);
+  float least = race.losses[0];
+  for (size_t e = 0; e < Race::kRacers; ++e) {
+    if (takes_part(e)) least = std::min(least, race.losses[e]);
+  }
   std::array<float, Race::kRacers> exponents;
   for (size_t e = 0; e < Race::kRacers; ++e) exponents[e] = least - race.losses[e];
   SetShares(exponents);
@@ -61,7 +64,7 @@ void OnlineClassifier::SetPrior(std::span<const float> counts) {
   const auto odds = [&](size_t k) {
     return static_cast<float>(NaturalLog(static_cast<double>(Smoothed(counts[k]))));
   };
-  const float its_share = share(Race::kRacers - 1);
+  const float its_share = share(Race::kPrior);
   if (columns() == 1) {
     prior_[0] = its_share * (odds(1) - odds(0));
     return;
@@ -114,9 +117,11 @@ void OnlineClassifier::CountRace(uint32_t label, float weight, RaceView& race) c
     probabilities[racer] = p > kLeastProbability ? p : kLeastProbability;  // (also what is NaN)
   };
   for (size_t e = 0; e < Race::kRates; ++e) set(e, ProbabilityOf(label, e));
-  set(Race::kRacers - 1, Smoothed(race.counts[label]) / TotalOf(race.counts));
+  set(Race::kNewton, ProbabilityOf(label, kNewtonLane));
+  set(Race::kPrior, Smoothed(race.counts[label]) / TotalOf(race.counts));
   const EightDoubles logs = NaturalLogs(probabilities);
   for (size_t e = 0; e < Race::kRacers; ++e) {
+    if (!takes_part(e)) continue;
     const float loss = std::min(kMostLoss, static_cast<float>(-logs[e]));
     race.losses[e] = race.losses[e] * kKept + weight * loss;
   }
@@ -130,17 +135,21 @@ BatchLoss OnlineClassifier::LossOfRow(const Row& row) const {
   return {weight * LossOf(static_cast<double>(ProbabilityOf(row.label, kMixture))), weight};
 }
 
-void OnlineClassifier::Learn(std::span<const Term> terms, const Row& row, RaceView race) {
+bool OnlineClassifier::Learn(std::span<const Term> terms, const Row& row, RaceView race) {
   MILLRACE_CHECK(row.label < classes_);
   const float weight = WeightOf(row.label);
   CountRace(row.label, weight, race);
   SetTerms(terms);
   for (size_t c = 0; c < columns(); ++c) {
     const bool is_labels = columns() == 1 ? row.label == 1 : row.label == c;
+    const float target = is_labels ? 1.0f : 0.0f;
     const float p = probabilities_[c * kLanes + kMixture];
     const Rates reach = AddCurvature(terms, c, weight * p * (1.0f - p));
-    Move(terms, c, StepsOf(c, is_labels ? 1.0f : 0.0f, weight, reach));
+    Move(terms, c, StepsOf(c, target, weight, reach));
+    const float own = probabilities_[c * kLanes + kNewtonLane];
+    SetNewtonStep(c, weight * own * (1.0f - own), weight * (target - own));
   }
+  return true;
 }
 
 // The loss's own curvature makes a step shorter (an implicit step, to first order: Kulis and
@@ -156,7 +165,7 @@ OnlineLearner::Rates OnlineClassifier::StepsOf(size_t column, float target, floa
     const float longest = std::abs(z[e]) + kLongestStep;
     const float shorter = std::max(1.0f + p[e] * (1.0f - p[e]) * weighted_reach,
                                    std::abs(slope) * weighted_reach / longest);
-    const float step = weight * kRateOfLane[e] * slope / shorter;
+    const float step = weight * rates().of[e] * slope / shorter;
     steps.of[e] = kRateOfLane[e] > 0 ? step : 0.0f;
   }
   return steps;

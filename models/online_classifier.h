@@ -20,7 +20,7 @@ class OnlineClassifier final : public OnlineLearner {
   void SetRace(const RaceView& race) override;
   void Test(std::span<const Term> terms, std::span<float> scores) override;
   BatchLoss LossOfRow(const Row& row) const override;
-  void Learn(std::span<const Term> terms, const Row& row, RaceView race) override;
+  bool Learn(std::span<const Term> terms, const Row& row, RaceView race) override;
   float PriorScore(size_t column) const override { return prior_[column]; }
 
  private:

@@ -33,7 +33,9 @@ void OnlineEstimator::SetRace(const RaceView& race) {
     return static_cast<double>(std::max(race.losses[e], 0.0f));
   };
   double least = loss_of(0);
-  for (size_t e = 1; e < Race::kRacers; ++e) least = std::min(least, loss_of(e));
+  for (size_t e = 1; e < Race::kRacers; ++e) {
+    if (takes_part(e)) least = std::min(least, loss_of(e));
+  }
   // (Of racers without an error all others lose, as soon as they make one.)
   const double smallest = std::max(least, 1e-30);
   std::array<float, Race::kRacers> exponents;
@@ -71,13 +73,17 @@ BatchLoss OnlineEstimator::LossOfRow(const Row& row) const {
   return {TargetLoss(loss_.error, loss_.huber, before_, estimate, row.target, {}).loss, 1};
 }
 
-void OnlineEstimator::Learn(std::span<const Term> terms, const Row& row, RaceView race) {
-  if (!before_.known()) return;
+bool OnlineEstimator::Learn(std::span<const Term> terms, const Row& row, RaceView race) {
+  if (!before_.known()) return false;
   const float distance = DistanceOf(row);
   CountRace(distance, race);
   SetTerms(terms);
   const Rates reach = AddCurvature(terms, 0, 1.0f);
   Move(terms, 0, StepsOf(distance, reach));
+  const float limit = Limit();
+  const float error = ErrorOf(kNewtonLane, distance);
+  SetNewtonStep(0, 1.0f, -(limit > 0 ? std::clamp(error, -limit, limit) : error));
+  return true;
 }
 
 void OnlineEstimator::CountRace(float distance, RaceView& race) const {
@@ -88,10 +94,12 @@ void OnlineEstimator::CountRace(float distance, RaceView& race) const {
     if (limit > 0 && size > limit) return limit * (2 * size - limit);
     return size * size;
   };
-  for (size_t e = 0; e < Race::kRates; ++e) {
+  static_assert(kNewtonLane == Race::kNewton);
+  for (size_t e = 0; e <= Race::kNewton; ++e) {
+    if (!takes_part(e)) continue;
     race.losses[e] = race.losses[e] * kKept + loss_of(std::abs(ErrorOf(e, distance)));
   }
-  float& without_features = race.losses[Race::kRacers - 1];
+  float& without_features = race.losses[Race::kPrior];
   without_features = without_features * kKept + loss_of(std::abs(Clamped(distance, kMostError)));
   race.counts[0] = race.counts[0] * kKept + 1;
 }
@@ -109,7 +117,7 @@ OnlineLearner::Rates OnlineEstimator::StepsOf(float distance, const Rates& reach
     const float far = reach.of[e];
     float slope = error / (absolute ? std::max(far, 1e-6f) : 1.0f + far);
     if (limit > 0) slope = std::clamp(slope, -limit, limit);
-    steps.of[e] = Race::kRateOf[e] * slope;
+    steps.of[e] = rates().of[e] * slope;
   }
   return steps;
 }

@@ -21,7 +21,7 @@ class OnlineEstimator final : public OnlineLearner {
   void Test(std::span<const Term> terms, std::span<float> scores) override;
   BatchLoss LossOfRow(const Row& row) const override;
   // A row before which no target is known teaches nothing.
-  void Learn(std::span<const Term> terms, const Row& row, RaceView race) override;
+  bool Learn(std::span<const Term> terms, const Row& row, RaceView race) override;
   float PriorScore(size_t /*column*/) const override { return static_cast<float>(before_.mean); }
 
  private:

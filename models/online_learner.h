@@ -31,12 +31,20 @@ struct OnlineRace {
   }();
   static constexpr size_t kCurvature = kRates;
   static constexpr size_t kValues = kRates + 1;
-  // The last racer learns from no feature: it predicts how frequent each class has been.
-  static constexpr size_t kRacers = kRates + 1;
+  // After the rates race what knows the numeric columns together (NewtonRacer), if there is one,
+  // and what learns from no feature: it predicts how frequent each class has been.
+  static constexpr size_t kNewton = kRates;
+  static constexpr size_t kPrior = kNewton + 1;
+  static constexpr size_t kRacers = kPrior + 1;
   // Beside a weight's curvature, so that the first step is finite.
   static constexpr float kFirstCurvature = 1e-3f;
+  // (Below 0 is none: who wrote the job's topics may have made it up.)
+  static float Positive(float curvature) { return std::max(curvature, 0.0f) + kFirstCurvature; }
   // The race counts a loss of n rows ago times (1 - 1 / kMemory)^n.
   static constexpr double kMemory = 2000;
+  // Constant rates are for rows whose squares add up to this at most, and of a larger row as much
+  // shorter as it is larger: so no row is learnt by heart, however many features it has.
+  static constexpr float kLargestRow = 64;
   // A feature counts as one of at most this size, so that its square and sums of it are numbers.
   static constexpr float kLargestFeature = 1e6f;
 };
@@ -57,6 +65,8 @@ struct RaceView {
   }
 };
 
+class NewtonRacer;
+
 // What classifiers and estimators have in common. A block of the parameters is the weights of a
 // feature: columns() x kValues floats. It works on copies of them, working blocks, which it is
 // given. Not thread-safe.
@@ -70,11 +80,9 @@ class OnlineLearner {
   size_t columns() const { return columns_; }
 
   // A working block is kLanes floats for each column, so that the rates are one vector: the kValues
-  // of the parameters, then the sums for DampingOf, of constant and of decaying rates.
+  // of the parameters, and nothing.
   static constexpr size_t kLanes = 8;
-  static constexpr size_t kJoint = OnlineRace::kValues;
-  static constexpr size_t kJointDecaying = kJoint + 1;
-  static_assert(kJointDecaying < kLanes);
+  static_assert(OnlineRace::kValues <= kLanes);
   static constexpr std::array<float, kLanes> kRateOfLane = [] {
     std::array<float, kLanes> rates{};  // 0 where there is none
     std::ranges::copy(OnlineRace::kRateOf, rates.begin());
@@ -86,14 +94,25 @@ class OnlineLearner {
   struct Term {
     float* block = nullptr;  // a working block
     float x = 0;
-    // How much of what two rows have of the feature leads their scores the same way: kCentred,
-    // where x is as often below 0 as above.
-    float alike = 1;
   };
-  // All of it does, if columns say the same, and it cancels out, if they have nothing to do with
-  // each other. By half of it the changes of any number of workers add up to twice the way at most
-  // (DampingOf), so that no error grows even where rows are all alike.
-  static constexpr float kCentred = 0.5f;
+
+  // A number for each rate. Lane e is of rate e, and 0 where there is none.
+  struct alignas(kLanes * sizeof(float)) Rates {
+    std::array<float, kLanes> of{};
+  };
+  // What a row has done to a column.
+  struct Step {
+    Rates rates;          // for a row as large as this one
+    Rates moves;          // Move's
+    float curvature = 0;  // AddCurvature's
+    // By the score of NewtonRacer: the curvature of the loss, and its slope downwards.
+    float newton_curvature = 0;
+    float newton_pull = 0;
+  };
+
+  // What takes part in the race beside the rates; may be null. To be set before SetRace; it has to
+  // outlive the last Learn, and to have the row that is tested.
+  void SetNewton(const NewtonRacer* newton) { newton_ = newton; }
 
   // Takes the race as it stands: how much each racer counts from here on. To be called again when
   // it has changed.
@@ -107,61 +126,61 @@ class OnlineLearner {
   virtual void Test(std::span<const Term> terms, std::span<float> scores) = 0;
   // The weight and the weighted loss of the row of the last Test.
   virtual BatchLoss LossOfRow(const Row& row) const = 0;
-  // Learns from the row of the last Test, whose terms these were, and counts it in the race.
-  virtual void Learn(std::span<const Term> terms, const Row& row, RaceView race) = 0;
+  // Learns from the row of the last Test, whose terms these were, and counts it in the race. False:
+  // nothing can be learnt from it yet.
+  virtual bool Learn(std::span<const Term> terms, const Row& row, RaceView race) = 0;
+  // Of the last Learn that was one, for each column.
+  std::span<const Step> steps() const { return steps_; }
 
-  // The weights by which the racers together predict, for one block: columns() floats. What the
-  // racer without features adds is added to the bias by the caller (PriorScore).
+  // The weights by which the rates' part of all racers together predicts, for one block: columns()
+  // floats. What the others add is added by the caller (PriorScore, share of kNewton).
   void Mix(const float* block, std::span<float> weights) const;
+  // The weight of the racer: they add up to 1. REQUIRES: SetRace.
+  float share(size_t racer) const { return shares_[racer]; }
   // What is added to the score of a column, whatever the features.
   virtual float PriorScore(size_t column) const = 0;
 
  protected:
-  static constexpr size_t kMixture = OnlineRace::kRates;  // the lane of all racers together
+  // The lanes of scores after those of the rates.
+  static constexpr size_t kNewtonLane = OnlineRace::kRates;
+  static constexpr size_t kMixture = kNewtonLane + 1;  // all racers together
 
   explicit OnlineLearner(size_t columns);
 
-  // By the racers' exponents, at most 0 (exponential weights: Vovk 1990).
+  bool takes_part(size_t racer) const { return racer != OnlineRace::kNewton || newton_ != nullptr; }
+  // By the exponents of those that take part, at most 0 (exponential weights: Vovk 1990).
   void SetShares(const std::array<float, OnlineRace::kRacers>& exponents);
-  float share(size_t racer) const { return shares_[racer]; }
-  // Fills scores_; all together: `prior` of each column, and the rates' by their shares.
+  // Fills scores_; all together: `prior` of each column, and the others' by their shares.
   void Score(std::span<const Term> terms, std::span<const float> prior);
 
-  // A number for each rate. Lane e is of rate e, and 0 where there is none.
-  struct alignas(kLanes * sizeof(float)) Rates {
-    std::array<float, kLanes> of{};
-  };
   // To be called once for each row, before AddCurvature.
   void SetTerms(std::span<const Term> terms);
+  // To be called for each column, with what the loss is by NewtonRacer's score.
+  void SetNewtonStep(size_t column, float curvature, float pull) {
+    steps_[column].newton_curvature = curvature;
+    steps_[column].newton_pull = pull;
+  }
+  // For a row as large as the one of the last SetTerms.
+  const Rates& rates() const { return rates_; }
   // Counts the row's curvature. Returns how far the rates' steps for a slope of 1 change the score
-  // of the row: rate x the sum of x^2, or of x^2 / root of the curvature. REQUIRES: the last term
-  // is the bias.
+  // of the row: rate x the sum of x^2, or of x^2 / root of the curvature.
   Rates AddCurvature(std::span<const Term> terms, size_t column, float curvature);
   // Moves the weights of the terms of the last AddCurvature against the slopes: of each rate what x
   // is multiplied by (and by 1 / root of the curvature, of decaying rates).
-  void Move(std::span<const Term> terms, size_t column, const Rates& steps) const;
+  void Move(std::span<const Term> terms, size_t column, const Rates& moves);
 
-  // Of the last row: columns() x kLanes, of each rate and then of all together.
+  // Of the last row: columns() x kLanes, of each rate, of NewtonRacer, and of all together.
   std::vector<float> scores_;
 
  private:
   const size_t columns_;
+  const NewtonRacer* newton_ = nullptr;
   std::array<float, OnlineRace::kRacers> shares_{};  // they add up to 1
   std::vector<float> squares_;                       // terms: x^2
-  std::vector<float> alike_;                         // terms
   float sum_of_squares_ = 0;
-  // Terms, of the column at hand: 1 / root of the curvature; and how much of x^2 another row has on
-  // average.
-  std::vector<float> roots_;
-  std::vector<float> common_;
+  Rates rates_;
+  std::vector<float> roots_;  // terms, of the column at hand: 1 / root of the curvature
+  std::vector<Step> steps_;   // columns
 };
-
-// How much of a worker's change counts, when `concurrent` workers change the same weight without
-// knowing of each other: all of it, as long as their changes are small, and less, the further each
-// has come by itself towards what its rows ask for. The sums over the batch's rows with this
-// feature of weight x curvature x what another such row has in common with it: of the squares, and
-// of the squares / root of their curvature. kRates factors.
-std::array<float, OnlineRace::kRates> DampingOf(float joint, float joint_decaying,
-                                                uint32_t concurrent);
 
 }  // namespace millrace

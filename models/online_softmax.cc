@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "models/batch_damping.h"
 #include "models/feature_numbers.h"
 #include "models/online_classifier.h"
 #include "models/online_estimator.h"
@@ -19,22 +20,13 @@ void AddLoss(const BatchLoss& of_row, BatchLoss& loss) {
   loss.weight_sum += of_row.weight_sum;
 }
 
-size_t RoundUpTo(size_t count, size_t to) { return (count + to - 1) / to * to; }
+// NewtonRacer's: as much as a row whose numbers are usual and whose class is open tells four times,
+// since a weight of a class is seldom large; and as a tenth of a row tells of a number, whose
+// weights have its unit.
+constexpr float kRidgeOfClasses = 1;
+constexpr float kRidgeOfNumbers = 0.1f;
 
-// Adds a worker's change of a block to `to`. `first`: the block of the parameters; `last`: the
-// working block.
-void AddBlockChange(const float* first, const float* last, size_t columns, uint32_t concurrent,
-                    float* to) {
-  for (size_t c = 0; c < columns; ++c) {
-    const auto damping =
-        DampingOf(last[OnlineLearner::kJoint], last[OnlineLearner::kJointDecaying], concurrent);
-    for (size_t e = 0; e < OnlineRace::kRates; ++e) to[e] += damping[e] * (last[e] - first[e]);
-    to[OnlineRace::kCurvature] += last[OnlineRace::kCurvature] - first[OnlineRace::kCurvature];
-    first += OnlineRace::kValues;
-    last += OnlineLearner::kLanes;
-    to += OnlineRace::kValues;
-  }
-}
+size_t RoundUpTo(size_t count, size_t to) { return (count + to - 1) / to * to; }
 
 }  // namespace
 
@@ -57,12 +49,20 @@ class OnlineSoftmax::Copy {
     for (const size_t feature : dense_.from) Append(dense + feature * model.block_, to);
     for (const size_t at : rows_.from) Append(embeddings.values.data() + at * model.block_, to);
     Append(dense + model.BiasKey(), to);
-    race_.assign(dense + model.RaceKey(), dense + model.parameter_count());
+    first_ = values_;
+    race_.assign(dense + model.RaceKey(), dense + model.NewtonKey());
   }
 
   RaceView race() { return RaceView::Of(race_, model_.shape_.classes); }
   const std::vector<float>& race_floats() const { return race_; }
-  const float* Block(size_t number) const { return values_.data() + number * working_block_; }
+  // All working blocks, one after the other.
+  const std::vector<float>& values() const { return values_; }
+  // By how much they have changed.
+  std::vector<float> Change() const {
+    std::vector<float> change(values_.size());
+    for (size_t i = 0; i < change.size(); ++i) change[i] = values_[i] - first_[i];
+    return change;
+  }
   // The features whose blocks follow those of the numeric columns.
   const std::vector<size_t>& features() const { return dense_.from; }
   // Where the rows stand in the embedding batch whose blocks follow.
@@ -73,7 +73,7 @@ class OnlineSoftmax::Copy {
     MILLRACE_CHECK(row.numeric.size() == model_.shape_.numeric);
     MILLRACE_CHECK(row.index.size() == row.value.size());
     terms_.clear();
-    for (size_t i = 0; i < numeric.size(); ++i) AddTerm(i, numeric[i], OnlineLearner::kCentred);
+    for (size_t i = 0; i < numeric.size(); ++i) AddTerm(i, numeric[i]);
     Numbers& hashed = model_.shape_.wide ? rows_ : dense_;
     for (const float value : row.value) AddTerm(NextOf(hashed), value);
     for (size_t i = 0; i < row.ids.size() && model_.shape_.ids; ++i) AddTerm(NextOf(rows_), 1.0f);
@@ -93,10 +93,10 @@ class OnlineSoftmax::Copy {
     }
   }
 
-  void AddTerm(size_t block, float x, float alike = 1) {
+  void AddTerm(size_t block, float x) {
     if (x == 0) return;
     x = std::clamp(x, -OnlineRace::kLargestFeature, OnlineRace::kLargestFeature);
-    terms_.push_back({values_.data() + block * working_block_, x, alike});
+    terms_.push_back({values_.data() + block * working_block_, x});
   }
 
   // The next number of those that the rows name.
@@ -111,6 +111,7 @@ class OnlineSoftmax::Copy {
   Numbers dense_;
   Numbers rows_;
   std::vector<float> values_;
+  std::vector<float> first_;  // values_ before the first row
   std::vector<float> race_;
   std::vector<Term> terms_;
 };
@@ -130,8 +131,19 @@ std::unique_ptr<OnlineLearner> OnlineSoftmax::MakeLearner() const {
   return std::make_unique<OnlineClassifier>(shape_.classes, class_weights_);
 }
 
-size_t OnlineSoftmax::parameter_count() const {
+std::optional<NewtonRacer> OnlineSoftmax::MakeNewton(std::span<const float> parameters) const {
+  const size_t sums = NewtonRacer::SumsFor(shape_.numeric, columns_);
+  if (sums == 0) return std::nullopt;
+  const float ridge = shape_.classes == 0 ? kRidgeOfNumbers : kRidgeOfClasses;
+  return NewtonRacer(shape_.numeric, columns_, ridge, parameters.subspan(NewtonKey(), sums));
+}
+
+size_t OnlineSoftmax::NewtonKey() const {
   return RaceKey() + RoundUpTo(RaceView::FloatsFor(shape_.classes), block_);
+}
+
+size_t OnlineSoftmax::parameter_count() const {
+  return NewtonKey() + RoundUpTo(NewtonRacer::SumsFor(shape_.numeric, columns_), block_);
 }
 
 void OnlineSoftmax::AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const {
@@ -148,12 +160,15 @@ BatchLoss OnlineSoftmax::Compute(RowsView rows, const Scaler& scaler,
   MILLRACE_CHECK(scores.empty() || scores.size() == rows.size() * width);
   Copy copy(*this, rows, parameters, embeddings);
   const std::unique_ptr<OnlineLearner> learner = MakeLearner();
+  std::optional<NewtonRacer> newton = MakeNewton(parameters);
+  if (newton) learner->SetNewton(&*newton);
   learner->SetRace(copy.race());
   learner->SetTarget(scaler.target());
   std::vector<float> numeric(shape_.numeric);
   BatchLoss loss;
   for (size_t i = 0; i < rows.size(); ++i) {
     scaler.ScaleRow(rows[i]->numeric, numeric);
+    if (newton) newton->SetRow(numeric);
     learner->Test(copy.NextRow(*rows[i], numeric),
                   scores.empty() ? scores : scores.subspan(i * width, width));
     AddLoss(learner->LossOfRow(*rows[i]), loss);
@@ -172,13 +187,17 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
   Copy copy(*this, batch.rows, parameters, embeddings);
   const std::vector<float> first_race = copy.race_floats();
   const std::unique_ptr<OnlineLearner> learner = MakeLearner();
+  std::optional<NewtonRacer> newton = MakeNewton(parameters);
+  if (newton) learner->SetNewton(&*newton);
   std::vector<float> numeric(shape_.numeric);
   std::vector<float> uncounted = first_race;  // of rows that do not count in the race
+  LearntRows learnt(copy.values().data(), columns_);
   BatchLoss loss;
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     const Row& row = *batch.rows[i];
     const std::span<float> score = scores.subspan(i * width, width);
     scaler.ScaleRow(row.numeric, numeric);
+    if (newton) newton->SetRow(numeric);
     const std::span<const Term> terms = copy.NextRow(row, numeric);
     learner->SetRace(copy.race());
     learner->SetTarget(scaler.target());
@@ -189,7 +208,10 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
       }
       AddLoss(learner->LossOfRow(row), loss);
       const bool counts = i >= batch.scaled_begin;
-      learner->Learn(terms, row, counts ? copy.race() : RaceView::Of(uncounted, shape_.classes));
+      const RaceView race = counts ? copy.race() : RaceView::Of(uncounted, shape_.classes);
+      const bool learns = learner->Learn(terms, row, race);
+      if (learns && newton && counts) newton->Learn(learner->steps());
+      if (learns && batch.concurrent > 1) learnt.Add(terms, learner->steps());
     }
     if (i < batch.scaled_begin || i >= batch.trained_end) continue;
     scaler.Add(row);
@@ -197,7 +219,12 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
     if (batch.balance != nullptr) batch.balance->Add(row.label);
   }
   if (batch.trained_begin == batch.trained_end) return loss;
-  AddBlockChanges(copy, parameters, batch.concurrent, embeddings, change);
+  std::vector<float> of_blocks = copy.Change();
+  if (batch.concurrent > 1) {
+    DampChange(learnt, copy.values(), shape_.numeric, batch.concurrent, of_blocks);
+  }
+  AddBlockChanges(copy, of_blocks, embeddings, change);
+  if (newton) AddNewtonChange(*newton, change);
   const size_t counted_begin = std::max(batch.trained_begin, batch.scaled_begin);
   AddRaceChange(first_race, copy.race_floats(),
                 batch.trained_end - std::min(counted_begin, batch.trained_end), batch.concurrent,
@@ -205,22 +232,32 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
   return loss;
 }
 
-void OnlineSoftmax::AddBlockChanges(const Copy& copy, std::span<const float> parameters,
-                                    uint32_t concurrent, const EmbeddingBatch& embeddings,
-                                    GradientSum& change) const {
-  size_t next = 0;
-  const auto add = [&](const float* first, float* to) {
-    AddBlockChange(first, copy.Block(next++), columns_, concurrent, to);
+void OnlineSoftmax::AddBlockChanges(const Copy& copy, std::span<const float> changes,
+                                    const EmbeddingBatch& embeddings, GradientSum& change) const {
+  const float* next = changes.data();
+  const auto add = [&](float* to) {
+    for (size_t c = 0; c < columns_;
+         ++c, next += OnlineLearner::kLanes, to += OnlineRace::kValues) {
+      for (size_t i = 0; i < OnlineRace::kValues; ++i) to[i] += next[i];
+    }
   };
-  const auto add_dense = [&](size_t key) {
-    add(parameters.data() + key, change.Block(key / block_));
-  };
+  const auto add_dense = [&](size_t key) { add(change.Block(key / block_)); };
   for (size_t i = 0; i < shape_.numeric; ++i) add_dense(i * block_);
   for (const size_t feature : copy.features()) add_dense(feature * block_);
   for (const size_t at : copy.rows()) {
-    add(embeddings.values.data() + at * block_, embeddings.gradient.data() + at * block_);
+    add(embeddings.gradient.data() + at * block_);
   }
   add_dense(BiasKey());
+  MILLRACE_CHECK(next == changes.data() + changes.size());
+}
+
+void OnlineSoftmax::AddNewtonChange(const NewtonRacer& newton, GradientSum& change) const {
+  std::vector<float> sums(parameter_count() - NewtonKey());
+  newton.AddChange(sums);
+  for (size_t begin = 0; begin < sums.size(); begin += block_) {
+    float* const to = change.Block((NewtonKey() + begin) / block_);
+    for (size_t i = 0; i < block_; ++i) to[i] += sums[begin + i];
+  }
 }
 
 // Of the race before the batch a worker subtracts its part of what all forget together; what it has
@@ -236,39 +273,61 @@ void OnlineSoftmax::AddRaceChange(std::span<const float> first, std::span<const 
   }
 }
 
-// The last block, if it is the bias, gets what the racer without features adds.
-std::vector<float> OnlineSoftmax::Mix(std::span<const float> parameters,
-                                      std::span<const float> blocks, bool ends_with_bias) const {
-  MILLRACE_CHECK(parameters.size() == parameter_count() && blocks.size() % block_ == 0);
-  const std::unique_ptr<OnlineLearner> learner = MakeLearner();
-  std::vector<float> race_floats(parameters.begin() + static_cast<ptrdiff_t>(RaceKey()),
-                                 parameters.end());
-  learner->SetRace(RaceView::Of(race_floats, shape_.classes));
-  std::vector<float> weights;
-  weights.reserve(blocks.size() / block_ * score_count());
-  std::vector<float> column(columns_);
-  for (; !blocks.empty(); blocks = blocks.subspan(block_)) {
-    learner->Mix(blocks.data(), column);
-    const bool is_bias = ends_with_bias && blocks.size() == block_;
-    for (size_t c = 0; c < columns_ && is_bias; ++c) column[c] += learner->PriorScore(c);
-    if (shape_.classes == 2) {
-      // Each class has half of the log odds, and the softmax of both is the same.
-      weights.push_back(-column[0] / 2);
-      weights.push_back(column[0] / 2);
-    } else {
-      weights.insert(weights.end(), column.begin(), column.end());
-    }
+std::vector<float> OnlineSoftmax::Mix(const OnlineLearner& learner,
+                                      std::span<const float> blocks) const {
+  MILLRACE_CHECK(blocks.size() % block_ == 0);
+  std::vector<float> weights(blocks.size() / block_ * columns_);
+  for (size_t block = 0; block * block_ < blocks.size(); ++block) {
+    learner.Mix(blocks.data() + block * block_,
+                std::span(weights).subspan(block * columns_, columns_));
   }
   return weights;
 }
 
+// Of two classes each has half of the log odds, and the softmax of both is the same.
+std::vector<float> OnlineSoftmax::OfScores(std::vector<float> weights) const {
+  if (shape_.classes != 2) return weights;
+  std::vector<float> of_both;
+  of_both.reserve(2 * weights.size());
+  for (const float weight : weights) {
+    of_both.push_back(-weight / 2);
+    of_both.push_back(weight / 2);
+  }
+  return of_both;
+}
+
+std::unique_ptr<OnlineLearner> OnlineSoftmax::LearnerOf(std::span<const float> parameters,
+                                                        const NewtonRacer* newton) const {
+  MILLRACE_CHECK(parameters.size() == parameter_count());
+  std::unique_ptr<OnlineLearner> learner = MakeLearner();
+  learner->SetNewton(newton);
+  std::vector<float> race(parameters.begin() + static_cast<ptrdiff_t>(RaceKey()),
+                          parameters.begin() + static_cast<ptrdiff_t>(NewtonKey()));
+  learner->SetRace(RaceView::Of(race, shape_.classes));
+  return learner;
+}
+
 std::vector<float> OnlineSoftmax::MixBlocks(std::span<const float> parameters,
                                             std::span<const float> blocks) const {
-  return Mix(parameters, blocks, false);
+  const std::optional<NewtonRacer> newton = MakeNewton(parameters);
+  return OfScores(Mix(*LearnerOf(parameters, newton ? &*newton : nullptr), blocks));
 }
 
 std::vector<float> OnlineSoftmax::MixedParameters(std::span<const float> parameters) const {
-  return Mix(parameters, parameters.first(RaceKey()), true);
+  const std::optional<NewtonRacer> newton = MakeNewton(parameters);
+  const auto learner = LearnerOf(parameters, newton ? &*newton : nullptr);
+  std::vector<float> weights = Mix(*learner, parameters.first(RaceKey()));
+  const size_t bias = weights.size() - columns_;
+  for (size_t c = 0; c < columns_; ++c) {
+    weights[bias + c] += learner->PriorScore(c);
+    if (!newton) continue;
+    const std::span<const double> own = newton->Weights(c);
+    for (size_t i = 0; i <= shape_.numeric; ++i) {
+      float& weight = weights[(i < shape_.numeric ? i * columns_ : bias) + c];
+      weight += learner->share(OnlineRace::kNewton) * static_cast<float>(own[i]);
+    }
+  }
+  return OfScores(std::move(weights));
 }
 
 std::vector<float> OnlineSoftmax::PredictingWeights(std::span<const float> parameters,

@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "models/class_balance.h"
 #include "models/forgetting.h"
 #include "models/model.h"
+#include "models/newton_racer.h"
 #include "models/online_learner.h"
 #include "models/row_loss.h"
 #include "models/running_scaler.h"
@@ -18,10 +20,11 @@
 namespace millrace {
 
 // Parameters are blocks of block_size() floats, of OnlineLearner: one for each feature, then the
-// bias, then the race (RaceView), filled up with zeros to whole blocks. All are zero at first. A
-// wide one keeps the blocks of hashed features as embedding rows, whose ids are the features'
-// indices. The same rows give the same bytes in both forms. A hashed feature and the value of an id
-// column share a row if the 64 bits of its hash are the feature's index.
+// bias, then the race (RaceView), then the sums of the numeric columns (NewtonRacer), both filled
+// up with zeros to whole blocks. All are zero at first. A wide one keeps the blocks of hashed
+// features as embedding rows, whose ids are the features' indices. The same rows give the same
+// bytes in both forms. A hashed feature and the value of an id column share a row if the 64 bits of
+// its hash are the feature's index.
 class OnlineSoftmax final : public Model {
  public:
   struct Shape {
@@ -44,7 +47,9 @@ class OnlineSoftmax final : public Model {
   void AppendIds(const Row& row, std::vector<EmbeddingId>& ids) const override;
   const OnlineSoftmax* online() const override { return this; }
   const Shape& shape() const { return shape_; }
-  OnlineForgetting forgetting() const { return {.weights_end = RaceKey()}; }
+  OnlineForgetting forgetting() const {
+    return {.weights_end = RaceKey(), .newton_begin = NewtonKey()};
+  }
 
   // Tests only, by all racers. REQUIRES: no gradient is wanted.
   BatchLoss Compute(RowsView rows, const Scaler& scaler, std::span<const float> parameters,
@@ -89,18 +94,26 @@ class OnlineSoftmax final : public Model {
   class Copy;
 
   std::unique_ptr<OnlineLearner> MakeLearner() const;
-  std::vector<float> Mix(std::span<const float> parameters, std::span<const float> blocks,
-                         bool ends_with_bias) const;
-  // Both add how a copy has changed since it was made of `parameters` and `embeddings`, or since
-  // the race was `first`, as it counts beside the changes of other workers.
-  void AddBlockChanges(const Copy& copy, std::span<const float> parameters, uint32_t concurrent,
+  // None, where the sums would be too many.
+  std::optional<NewtonRacer> MakeNewton(std::span<const float> parameters) const;
+  // With the race as it stands.
+  std::unique_ptr<OnlineLearner> LearnerOf(std::span<const float> parameters,
+                                           const NewtonRacer* newton) const;
+  // Of the rates, columns_ for each block; and what scores they are of, score_count() for each.
+  std::vector<float> Mix(const OnlineLearner& learner, std::span<const float> blocks) const;
+  std::vector<float> OfScores(std::vector<float> weights) const;
+  // `changes`: of the copy's working blocks, one after the other.
+  void AddBlockChanges(const Copy& copy, std::span<const float> changes,
                        const EmbeddingBatch& embeddings, GradientSum& change) const;
+  void AddNewtonChange(const NewtonRacer& newton, GradientSum& change) const;
+  // How a copy has changed since the race was `first`, as it counts beside the changes of others.
   // `rows`: how many the copy has counted in the race.
   void AddRaceChange(std::span<const float> first, std::span<const float> last, size_t rows,
                      uint32_t concurrent, GradientSum& change) const;
 
   size_t BiasKey() const { return (shape_.wide ? shape_.numeric : shape_.features) * block_; }
   size_t RaceKey() const { return BiasKey() + block_; }
+  size_t NewtonKey() const;
 
   const Shape shape_;
   const std::vector<float> class_weights_;

@@ -12,6 +12,7 @@ namespace millrace {
 // job's own settings, where one that a program does not know is an error, raises nothing.
 //
 // 2: batches that grow end at other rows (base/batch_growth.h).
-inline constexpr uint32_t kProtocol = 2;
+// 3: workers damp their changes in another way (models/batch_damping.h).
+inline constexpr uint32_t kProtocol = 3;
 
 }  // namespace millrace

@@ -25,18 +25,20 @@ TEST(OnlineForgetting, TakesMostOfEachCurvatureAndOfTheRacersLosses) {
     OnlineForgetting forgetting = model.forgetting();
     forgetting.race = race;
     forgetting.Forget(0, parameters);
-    // Two features and the bias, three columns each; then six losses, and the rows of each class.
+    // Two features and the bias, three columns each; then seven losses, and the rows of each class;
+    // then the sums of the number and the bias.
     constexpr size_t kRace = 3 * 3 * 6;
+    constexpr size_t kSums = kRace + 18;
     for (size_t key = 0; key < parameters.size(); ++key) {
-      const bool is_curvature = key < kRace && key % 6 == 5;
-      const bool is_loss = race && key >= kRace && key < kRace + 6;
+      const bool is_curvature = key >= kSums || (key < kRace && key % 6 == 5);
+      const bool is_loss = race && key >= kRace && key < kRace + 7;
       EXPECT_EQ(parameters[key], is_curvature ? 1 : is_loss ? 4 : 64) << key;
     }
   }
 }
 
 TEST(OnlineForgetting, AnyRangesOfKeysForgetWhatAllTogetherDo) {
-  const OnlineForgetting forgetting{.weights_end = 36};
+  const OnlineForgetting forgetting{.weights_end = 36, .newton_begin = 45};
   std::mt19937_64 random(1);
   std::vector<float> whole(50);
   for (float& value : whole) value = static_cast<float>(random() % 1000);

@@ -51,6 +51,7 @@ inline std::vector<LearnerCase> SomeLearners() {
           {.shape = {.numeric = 0, .features = 12, .classes = 2}},
           {.shape = {.numeric = 3, .features = 15, .classes = 2}, .class_weights = {0.5f, 2.25f}},
           {.shape = {.numeric = 2, .features = 9, .classes = 3}},
+          {.shape = {.numeric = 90, .features = 90, .classes = 2}},  // of large rows
           {.shape = {.numeric = 4, .features = 24, .classes = 7},
            .class_weights = {1, 2, 0.25f, 1, 3, 0, 1}}};
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -121,18 +122,19 @@ class PlainEstimator {
 
   double Next(const Row& row) {
     const std::map<uint32_t, double> x = FeaturesOf(row);
-    std::array<double, 6> of_rates{};
+    std::array<double, 7> of_racers{};
     for (size_t e = 0; e < 5; ++e) {
-      for (const auto& [feature, value] : x) of_rates[e] += weights_[e][feature] * value;
+      for (const auto& [feature, value] : x) of_racers[e] += weights_[e][feature] * value;
     }
+    of_racers[5] = TogetherOf(x);
     double together = 0;
-    const std::array<double, 6> shares = Shares();
-    for (size_t e = 0; e < 5; ++e) together += shares[e] * of_rates[e];
+    const std::array<double, 7> shares = Shares();
+    for (size_t e = 0; e < 6; ++e) together += shares[e] * of_racers[e];
     const double mean = targets_ == 0 ? 0 : sum_ / targets_;
     const double prediction = mean + together;
     const auto target = static_cast<double>(row.target);
     if (targets_ > 0) {
-      LearnFrom(x, of_rates, target - mean);
+      LearnFrom(x, of_racers, target - mean);
       errors_ += std::abs(prediction - target);
       ++predicted_;
     }
@@ -158,14 +160,40 @@ class PlainEstimator {
       x[row.index[i]] = static_cast<double>(row.value[i]);
     return x;
   }
-  std::array<double, 6> Shares() const {
-    std::array<double, 6> shares{};
-    shares.fill(1.0 / 6);
+  // The numbers and the bias, and what they say together: least squares with a ridge of .1, by
+  // Gauss's elimination.
+  static std::array<double, kNumeric + 1> NumbersOf(const std::map<uint32_t, double>& x) {
+    std::array<double, kNumeric + 1> numbers{};
+    for (uint32_t i = 0; i < kNumeric; ++i) numbers[i] = x.contains(i) ? x.at(i) : 0;
+    numbers[kNumeric] = 1;
+    return numbers;
+  }
+  double TogetherOf(const std::map<uint32_t, double>& x) const {
+    auto a = matrix_;
+    auto b = vector_;
+    for (size_t i = 0; i < b.size(); ++i) a[i][i] += 0.1;
+    for (size_t i = 0; i < b.size(); ++i) {
+      for (size_t j = i + 1; j < b.size(); ++j) {
+        const double by = a[j][i] / a[i][i];
+        for (size_t k = i; k < b.size(); ++k) a[j][k] -= by * a[i][k];
+        b[j] -= by * b[i];
+      }
+    }
+    for (size_t i = b.size(); i-- > 0;) {
+      for (size_t k = i + 1; k < b.size(); ++k) b[i] -= a[i][k] * b[k];
+      b[i] /= a[i][i];
+    }
+    const auto numbers = NumbersOf(x);
+    return std::inner_product(b.begin(), b.end(), numbers.begin(), 0.0);
+  }
+  std::array<double, 7> Shares() const {
+    std::array<double, 7> shares{};
+    shares.fill(1.0 / 7);
     const double least = *std::ranges::min_element(losses_);
     if (least <= 0) return shares;
     const double power = loss_.error == ErrorLoss::kAbsolute ? rows_ : rows_ / 2;
     double sum = 0;
-    for (size_t e = 0; e < 6; ++e) sum += shares[e] = std::pow(least / losses_[e], power);
+    for (size_t e = 0; e < 7; ++e) sum += shares[e] = std::pow(least / losses_[e], power);
     for (double& share : shares) share /= sum;
     return shares;
   }
@@ -176,13 +204,20 @@ class PlainEstimator {
                ? 2 * limit * size - limit * limit
                : size * size;
   }
-  void LearnFrom(const std::map<uint32_t, double>& x, const std::array<double, 6>& of_rates,
+  void LearnFrom(const std::map<uint32_t, double>& x, const std::array<double, 7>& of_racers,
                  double distance) {
     const double usual = predicted_ == 0 ? 0 : errors_ / predicted_;
     const double limit =
         loss_.error == ErrorLoss::kHuber ? static_cast<double>(loss_.huber) * usual : usual;
-    for (size_t e = 0; e < 6; ++e) {
-      losses_[e] = losses_[e] * 0.9995 + LossOf(of_rates[e] - distance, limit);
+    for (size_t e = 0; e < 7; ++e) {
+      losses_[e] = losses_[e] * 0.9995 + LossOf(of_racers[e] - distance, limit);
+    }
+    double pull = distance - of_racers[5];
+    if (loss_.error != ErrorLoss::kSquared && limit > 0) pull = std::clamp(pull, -limit, limit);
+    const auto numbers = NumbersOf(x);
+    for (size_t i = 0; i <= kNumeric; ++i) {
+      for (size_t j = 0; j <= kNumeric; ++j) matrix_[i][j] += numbers[i] * numbers[j];
+      vector_[i] += numbers[i] * (of_racers[5] + pull);
     }
     rows_ = rows_ * 0.9995 + 1;
     for (const auto& [feature, value] : x) curvature_[feature] += value * value;
@@ -193,7 +228,7 @@ class PlainEstimator {
       };
       double s = 0;
       for (const auto& [feature, value] : x) s += rate(feature) * value * value;
-      const double error = of_rates[e] - distance;
+      const double error = of_racers[e] - distance;
       double slope = error / (1 + s);
       if (loss_.error != ErrorLoss::kSquared && limit > 0) {
         if (loss_.error == ErrorLoss::kAbsolute) slope = error / s;
@@ -206,7 +241,9 @@ class PlainEstimator {
   const ScoreLoss loss_;
   std::array<std::map<uint32_t, double>, 5> weights_;
   std::map<uint32_t, double> curvature_;
-  std::array<double, 6> losses_{};
+  std::array<double, 7> losses_{};
+  std::array<std::array<double, kNumeric + 1>, kNumeric + 1> matrix_{};
+  std::array<double, kNumeric + 1> vector_{};
   double rows_ = 0;
   std::array<std::vector<double>, kNumeric> columns_;
   double sum_ = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <random>
 #include <vector>
 
 #include "models/online_softmax.h"
@@ -20,35 +21,7 @@ using Shape = OnlineSoftmax::Shape;
 constexpr size_t kRates = OnlineRace::kRates;
 constexpr size_t kCurvature = OnlineRace::kCurvature;
 
-TEST(DampingOf, AWorkerThatIsAloneCountsFully) {
-  EXPECT_THAT(DampingOf(1000, 3000, 1), testing::Each(1.0f));
-}
-
-TEST(DampingOf, IsTheMeanOfThePowersOfWhatABatchLeaves) {
-  const float rates[kRates] = {0.02f, 0.1f, 0.06f, 0.25f, 1.0f};
-  for (const double joint : {3e-3, 0.6, 75.0}) {
-    for (const double decaying : {1e-3, 0.2, 25.0}) {
-      for (uint32_t workers = 1; workers <= 64; ++workers) {
-        const auto factors =
-            DampingOf(static_cast<float>(joint), static_cast<float>(decaying), workers);
-        for (size_t e = 0; e < kRates; ++e) {
-          const double way = static_cast<double>(rates[e]) * (e < 2 ? joint : decaying);
-          double sum = 0;
-          for (uint32_t n = 0; n < workers; ++n) sum += std::exp(-way * n);
-          EXPECT_NEAR(static_cast<double>(factors[e]), sum / workers, 1e-4 * sum / workers);
-        }
-      }
-    }
-  }
-}
-
-TEST(DampingOf, IsOneForSmallStepsAndTheWorkersPartForLargeOnes) {
-  for (const float factor : DampingOf(1e-6f, 1e-6f, 50)) EXPECT_NEAR(factor, 1, 1e-4);
-  for (const float factor : DampingOf(1e9f, 1e9f, 50)) EXPECT_NEAR(factor, 0.02, 1e-4);
-  for (const float factor : DampingOf(1e30f, 1e30f, 1'000'000)) EXPECT_NEAR(factor, 0, 2e-6);
-}
-
-TEST(OnlineSoftmaxTest, AWorkerAmongOthersSendsAsMuchOfAStepAsItsCurvatureLeaves) {
+TEST(OnlineSoftmaxTest, AWorkerAmongOthersSendsWhatRowsLikeItsOwnLeaveOfItsChange) {
   for (const LearnerCase& setup : SomeLearners()) {
     const Shape& shape = setup.shape;
     const std::vector<Row> rows = LearnableRows(shape, 50, 8);
@@ -67,22 +40,106 @@ TEST(OnlineSoftmaxTest, AWorkerAmongOthersSendsAsMuchOfAStepAsItsCurvatureLeaves
     OnlineJob job(shape, setup.class_weights);
     job.Learn(before);
     const OnlineJob::Change alone = job.ChangeBy(Pointers(rows));
-    const uint32_t workers = 6;
-    const OnlineJob::Change among = job.ChangeBy(Pointers(rows), workers);
-    EXPECT_EQ(among.scores, alone.scores);
-    const size_t block = job.model().block_size();
-    for (uint32_t feature = 0; feature <= shape.features; ++feature) {
-      for (size_t k = plain.FirstColumn(); k < shape.classes; ++k) {
-        const size_t at = feature * block + (k - plain.FirstColumn()) * OnlineRace::kValues;
-        EXPECT_EQ(among.parameters[at + kCurvature], alone.parameters[at + kCurvature]);
-        for (size_t e = 0; e < kRates; ++e) {
-          const double way = plain.Way(e, k, feature) - first.Way(e, k, feature);
-          double sum = 0;
-          for (uint32_t n = 0; n < workers; ++n) sum += std::exp(-way * n);
-          const auto full = static_cast<double>(alone.parameters[at + e]);
-          EXPECT_NEAR(static_cast<double>(among.parameters[at + e]), full * sum / workers,
-                      1e-3 * std::abs(full));
+    for (const uint32_t workers : {2, 6, 90}) {
+      const OnlineJob::Change among = job.ChangeBy(Pointers(rows), workers);
+      EXPECT_EQ(among.scores, alone.scores);
+      const auto sent = plain.DampedSince(first, workers);
+      const size_t block = job.model().block_size();
+      for (uint32_t feature = 0; feature <= shape.features; ++feature) {
+        for (size_t k = plain.FirstColumn(); k < shape.classes; ++k) {
+          const size_t at = feature * block + (k - plain.FirstColumn()) * OnlineRace::kValues;
+          EXPECT_EQ(among.parameters[at + kCurvature], alone.parameters[at + kCurvature]);
+          for (size_t e = 0; e < kRates; ++e) {
+            const auto found = sent.find({e, k, feature});
+            const double expected = found == sent.end() ? 0 : found->second;
+            const auto full = static_cast<double>(alone.parameters[at + e]);
+            EXPECT_NEAR(static_cast<double>(among.parameters[at + e]), expected,
+                        1e-3 * std::abs(full) + 1e-5)
+                << workers << " workers, feature " << feature << ", class " << k << ", rate " << e;
+          }
         }
+      }
+    }
+  }
+}
+
+// Two columns that nearly say the same. Each worker learns by itself what their sum says, and
+// hardly what their difference does: of that all changes count.
+TEST(OnlineSoftmaxTest, WorkersAddUpWhatTheyLearnSlowlyAndNotWhatTheyLearnAtOnce) {
+  const Shape shape = {.numeric = 2, .features = 2, .classes = 2};
+  std::mt19937 random(5);
+  std::normal_distribution<double> normal;
+  std::vector<Row> rows;
+  for (int i = 0; i < 110; ++i) {
+    const double both = normal(random);
+    const double difference = normal(random);
+    rows.push_back({.label = both + difference > 0 ? 1u : 0u,
+                    .numeric = {both, both + 0.05 * difference},
+                    .index = {},
+                    .value = {}});
+  }
+  OnlineJob job(shape);
+  job.Learn({rows.begin(), rows.begin() + 10});
+  const std::vector<Row> batch(rows.begin() + 10, rows.begin() + 110);
+  const OnlineJob::Change alone = job.ChangeBy(Pointers(batch));
+  const OnlineJob::Change among = job.ChangeBy(Pointers(batch), 4);
+  for (size_t e = 0; e < kRates; ++e) {
+    const auto weight = [&](const OnlineJob::Change& change, size_t feature) {
+      return change.parameters[feature * job.model().block_size() + e];
+    };
+    const float difference =
+        (weight(among, 1) - weight(among, 0)) / (weight(alone, 1) - weight(alone, 0));
+    const float sum = (weight(among, 1) + weight(among, 0)) / (weight(alone, 1) + weight(alone, 0));
+    EXPECT_GT(difference, 1.2f * sum) << e;
+    EXPECT_LT(sum, 0.65f) << e;
+    const bool is_slow = e == 0 || e == OnlineRace::kConstant.size();
+    if (is_slow) {
+      EXPECT_GT(difference, 0.8f) << e;
+    }
+  }
+}
+
+// The worst that may be: each worker learns the same from its rows, in each of many columns.
+TEST(OnlineSoftmaxTest, NoErrorGrowsWhereAllRowsAreAlike) {
+  constexpr size_t kColumns = 30;
+  const OnlineSoftmax model({.numeric = kColumns, .features = kColumns, .classes = 0}, {},
+                            {.of_classes = false, .error = ErrorLoss::kSquared});
+  for (const uint32_t workers : {2, 6, 16, 24, 64}) {
+    for (const size_t batch_rows : {1, 2, 8}) {
+      std::mt19937 random(workers);
+      std::normal_distribution<double> normal;
+      std::vector<float> parameters(model.parameter_count());
+      Moments moments(kColumns);
+      float error = 0;
+      for (int round = 0; round < 30; ++round) {
+        GradientSum change(model.parameter_count(), model.block_size());
+        Moments added(kColumns);
+        error = 0;
+        for (uint32_t worker = 0; worker < workers; ++worker) {
+          std::vector<Row> rows(batch_rows);
+          for (Row& row : rows) {
+            const double both = normal(random);
+            for (size_t i = 0; i < kColumns; ++i) {
+              row.numeric.push_back(both + 0.01 * normal(random));
+            }
+            row.target = 100 * static_cast<float>(both);
+          }
+          RunningScaler scaler(moments, true);
+          std::vector<float> scores(batch_rows);
+          const std::vector<const Row*> view = Pointers(rows);
+          model.Learn({.rows = view, .trained_end = batch_rows, .concurrent = workers}, scaler,
+                      parameters, {}, change, scores);
+          added.Merge(scaler.added());
+          error += std::abs(scores[0] - rows[0].target) / static_cast<float>(workers);
+        }
+        for (size_t i = 0; i < parameters.size(); ++i) parameters[i] += change.values()[i];
+        moments.Merge(added);
+        ASSERT_TRUE(AllFinite(parameters)) << workers << " workers, round " << round;
+      }
+      EXPECT_LT(error, 40) << workers << " workers, batches of " << batch_rows;
+      for (size_t e = 0; e < kRates; ++e) {
+        EXPECT_LT(std::abs(parameters[e]), 1000.0f)
+            << workers << " workers, batches of " << batch_rows << ", rate " << e;
       }
     }
   }
@@ -112,12 +169,12 @@ TEST(OnlineSoftmaxTest, WorkersOfRowsThatHaveLittleInCommonSendNearlyAllOfTheirS
     const size_t at = 2000 * block + e;
     EXPECT_GT(among.parameters[at] / alone.parameters[at], 0.75f) << e;
   }
-  // Of words that all rows have, what all workers together may send is little more than one's.
+  // Of words that all rows have, all workers together send less than twice one's.
   std::vector<Row> same(64, rows.front());
   const size_t fastest = 2000 * block + kRates - 1;
   EXPECT_LT(job.ChangeBy(Pointers(same), 4).parameters[fastest] /
                 job.ChangeBy(Pointers(same)).parameters[fastest],
-            0.4f);
+            0.45f);
 }
 
 // Their losses would favour the rate that knows them by heart.

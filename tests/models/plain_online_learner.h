@@ -50,11 +50,12 @@ class PlainOnlineLearner {
 
   // The probabilities of the racers together.
   std::vector<double> Test(const Features& features) const {
-    const std::array<double, 6> shares = Shares();
+    const std::array<double, 7> shares = Shares();
     std::vector<double> scores = PriorScores();
-    for (double& score : scores) score *= shares[5];
-    for (size_t e = 0; e < 5; ++e) {
-      const std::vector<double> own = ScoresOf(e, features);
+    for (double& score : scores) score *= shares[6];
+    for (size_t e = 0; e < 6; ++e) {
+      if (e == 5 && !HasNewton()) continue;
+      const std::vector<double> own = e == 5 ? NewtonScores(features) : ScoresOf(e, features);
       for (size_t k = 0; k < scores.size(); ++k) scores[k] += shares[e] * own[k];
     }
     return Softmax(scores);
@@ -69,26 +70,31 @@ class PlainOnlineLearner {
     for (size_t e = 0; e < 5; ++e) {
       losses_[e] = losses_[e] * forgets + a * LossOf(Softmax(scores[e])[label]);
     }
-    losses_[5] = losses_[5] * forgets + a * LossOf(Softmax(PriorScores())[label]);
+    losses_[6] = losses_[6] * forgets + a * LossOf(Softmax(PriorScores())[label]);
+    if (HasNewton()) {
+      const std::vector<double> newton = NewtonScores(features);
+      const std::vector<double> own = Softmax(newton);
+      losses_[5] = losses_[5] * forgets + a * LossOf(own[label]);
+      for (size_t k = FirstColumn(); k < counts_.size(); ++k) {
+        LearnTogether(k, features, a * own[k] * (1 - own[k]), a * ((label == k) - own[k]),
+                      newton[k]);
+      }
+    }
     for (double& count : counts_) count *= forgets;
     counts_[label] += a;
 
+    Learnt& learnt = learnt_.emplace_back(Learnt{.features = features});
+    double squares = 0;
+    for (const auto& [feature, x] : features) squares += x * x;
+    if (squares > 64) learnt.shorter = 64 / squares;
     for (size_t k = FirstColumn(); k < counts_.size(); ++k) {
       const double bend = a * together[k] * (1 - together[k]);
+      learnt.bend[k] = bend;
       for (const auto& [feature, x] : features) curvature_[{k, feature}] += bend * x * x;
-      for (const auto& [feature, x] : features) {
-        for (size_t e = 0; e < 5; ++e) {
-          // What another row with the feature moves the score by.
-          double moved = RateOf(e, k, feature) * x * x;
-          for (const auto& [other, y] : features) {
-            if (other != feature) moved += RateOf(e, k, other) * InCommon(k, other, y);
-          }
-          way_[{e, k, feature}] += bend * moved;
-        }
-      }
       for (size_t e = 0; e < 5; ++e) {
+        const auto rate = [&](uint32_t feature) { return RateOf(e, k, feature, learnt); };
         double s = 0;
-        for (const auto& [feature, x] : features) s += a * RateOf(e, k, feature) * x * x;
+        for (const auto& [feature, x] : features) s += a * rate(feature) * x * x;
         const double p = Softmax(scores[e])[k];
         const double slope = p - (label == k ? 1 : 0);
         double step = a * slope / (1 + p * (1 - p) * s);
@@ -96,9 +102,9 @@ class PlainOnlineLearner {
           const double most = (std::abs(scores[e][k]) + 5) / (s / a);
           step = std::clamp(step, -most, most);
         }
-        for (const auto& [feature, x] : features) {
-          of_rate_[{e, k, feature}] -= RateOf(e, k, feature) * x * step;
-        }
+        for (const auto& [feature, x] : features)
+          of_rate_[{e, k, feature}] -= rate(feature) * x * step;
+        learnt.step[{e, k}] = step;
       }
     }
   }
@@ -114,18 +120,65 @@ class PlainOnlineLearner {
     return Find(of_rate_, {rate, k, feature});
   }
   double Curvature(size_t k, uint32_t feature) const { return Find(curvature_, {k, feature}); }
-  // "A" of the page, since the beginning.
-  double Way(size_t rate, size_t k, uint32_t feature) const {
-    return Find(way_, {rate, k, feature});
+  // What one of so many workers sends of what has changed since `first`; no other has changed.
+  std::map<std::array<size_t, 3>, double> DampedSince(const PlainOnlineLearner& first,
+                                                      double workers) const {
+    std::map<Key, double> full;
+    for (const auto& [key, weight] : of_rate_) full[key] = weight - Find(first.of_rate_, key);
+    std::map<Key, double> left = full;
+    const std::array<double, 2> same = SamenessSince(first);
+    for (size_t i = first.learnt_.size(); i < learnt_.size(); ++i) {
+      for (const auto& [at, step] : learnt_[i].step) {
+        LetSee(learnt_[i], at[0], at[1], step, first, workers, same[at[0] < 2 ? 0 : 1], left);
+      }
+    }
+    std::map<Key, double> sent;
+    for (const auto& [key, change] : full) {
+      sent[key] = change / workers + left[key] * (workers - 1) / workers;
+    }
+    return sent;
   }
   // Two classes: of class 1 only.
   size_t FirstColumn() const { return counts_.size() == 2 ? 1 : 0; }
 
-  std::array<double, 6> Shares() const {
-    const double least = *std::ranges::min_element(losses_);
-    std::array<double, 6> shares{};
+  // Numeric columns that are few enough for a racer that knows them together.
+  bool HasNewton() const {
+    const size_t n = columns_.size() + 1;
+    const size_t of_classes = counts_.size() == 2 ? 1 : counts_.size();
+    return n > 1 && of_classes * (n * (n + 1) / 2 + n) <= 4096;
+  }
+  // Its weights: (A + ridge)^-1 b, by Gauss's elimination; the bias is the last.
+  std::vector<double> NewtonWeights(size_t k) const {
+    const size_t n = columns_.size() + 1;
+    const auto found = together_.find(k);
+    if (found == together_.end()) return std::vector<double>(n);
+    auto [a, b] = found->second;
+    for (size_t i = 0; i < n; ++i) a[i][i] += 1;
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t j = i + 1; j < n; ++j) {
+        const double by = a[j][i] / a[i][i];
+        for (size_t l = i; l < n; ++l) a[j][l] -= by * a[i][l];
+        b[j] -= by * b[i];
+      }
+    }
+    for (size_t i = n; i-- > 0;) {
+      for (size_t l = i + 1; l < n; ++l) b[i] -= a[i][l] * b[l];
+      b[i] /= a[i][i];
+    }
+    return b;
+  }
+
+  std::array<double, 7> Shares() const {
+    double least = losses_[0];
+    for (size_t e = 0; e < 7; ++e) {
+      if (e != 5 || HasNewton()) least = std::min(least, losses_[e]);
+    }
+    std::array<double, 7> shares{};
     double sum = 0;
-    for (size_t e = 0; e < 6; ++e) sum += shares[e] = std::exp(least - losses_[e]);
+    for (size_t e = 0; e < 7; ++e) {
+      if (e == 5 && !HasNewton()) continue;
+      sum += shares[e] = std::exp(least - losses_[e]);
+    }
     for (double& share : shares) share /= sum;
     return shares;
   }
@@ -133,6 +186,13 @@ class PlainOnlineLearner {
 
  private:
   using Key = std::array<size_t, 3>;  // rate, class, feature
+
+  struct Learnt {
+    Features features;
+    double shorter = 1;
+    std::map<size_t, double> bend{};
+    std::map<std::array<size_t, 2>, double> step{};
+  };
 
   template <typename Map>
   static double Find(const Map& map, const typename Map::key_type& key) {
@@ -161,25 +221,112 @@ class PlainOnlineLearner {
     }
     return scores;
   }
-  double RateOf(size_t e, size_t k, uint32_t feature) const {
-    if (e == 0) return 0.02;
-    if (e == 1) return 0.1;
+  std::vector<double> NumbersOf(const Features& features) const {
+    std::vector<double> x(columns_.size() + 1);
+    for (const auto& [feature, value] : features) {
+      if (feature < columns_.size()) x[feature] = value;
+    }
+    x.back() = 1;
+    return x;
+  }
+  std::vector<double> NewtonScores(const Features& features) const {
+    const std::vector<double> x = NumbersOf(features);
+    std::vector<double> scores(counts_.size());
+    for (size_t k = FirstColumn(); k < scores.size(); ++k) {
+      const std::vector<double> weights = NewtonWeights(k);
+      for (size_t i = 0; i < x.size(); ++i) scores[k] += weights[i] * x[i];
+    }
+    return scores;
+  }
+  void LearnTogether(size_t k, const Features& features, double bend, double pull, double score) {
+    const std::vector<double> x = NumbersOf(features);
+    auto& [a, b] = together_[k];
+    a.resize(x.size(), std::vector<double>(x.size()));
+    b.resize(x.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      for (size_t j = 0; j < x.size(); ++j) a[i][j] += bend * x[i] * x[j];
+      b[i] += x[i] * (bend * score + pull);
+    }
+  }
+
+  double RateOf(size_t e, size_t k, uint32_t feature, const Learnt& row) const {
+    if (e == 0) return 0.02 * row.shorter;
+    if (e == 1) return 0.1 * row.shorter;
     const double root = std::sqrt(Curvature(k, feature) + 0.001);
     return (e == 2 ? 0.06 : e == 3 ? 0.25 : 1.0) / root;
   }
 
-  // Of the square of a row's feature, what an average row has; of a numeric column half of it.
-  double InCommon(size_t k, uint32_t feature, double x) const {
-    const double average = (Curvature(k, feature) + 0.001) / (Curvature(k, bias_) + 0.001);
-    return std::min(x * x, average) / (feature < columns_.size() ? 2 : 1);
+  // The part of a feature's x that the rows of others have, too.
+  double Shared(size_t k, uint32_t feature, const PlainOnlineLearner& first) const {
+    if (feature < columns_.size()) return 1;
+    const auto added = [&](uint32_t of) { return Curvature(k, of) - first.Curvature(k, of); };
+    const double usual = (Curvature(k, feature) + 0.001) / (Curvature(k, bias_) + 0.001);
+    const double own = added(bias_) > 0 ? added(feature) / added(bias_) : 0;
+    return own > usual ? std::sqrt(usual / own) : 1;
+  }
+  // Of rows one after the other, by constant and by decaying rates, and by the first column.
+  std::array<double, 2> SamenessSince(const PlainOnlineLearner& first) const {
+    const size_t k = FirstColumn();
+    std::array<double, 2> sum = {0.05, 0.05};
+    double pairs = 0.1;
+    for (size_t i = first.learnt_.size() + 1; i < learnt_.size(); ++i, ++pairs) {
+      for (const size_t decaying : {0, 1}) {
+        const auto product = [&](const Features& a, const Features& b) {
+          double of_both = 0;
+          for (const auto& [feature, x] : a) {
+            const auto found = b.find(feature);
+            if (found == b.end()) continue;
+            const double shared = Shared(k, feature, first);
+            const double root = std::sqrt(Curvature(k, feature) + 0.001);
+            of_both += x * found->second * shared * shared / (decaying == 1 ? root : 1);
+          }
+          return of_both;
+        };
+        const Features& one = learnt_[i - 1].features;
+        const Features& other = learnt_[i].features;
+        const double both = product(one, other);
+        sum[decaying] += both * both / product(one, one) / product(other, other);
+      }
+    }
+    return {sum[0] / pairs, sum[1] / pairs};
+  }
+  void LetSee(const Learnt& row, size_t e, size_t k, double step, const PlainOnlineLearner& first,
+              double workers, double same, std::map<Key, double>& left) const {
+    const double times = workers / 2 * row.bend.at(k);
+    const double together = std::min(0.75, 16 / workers);
+    double score = 0;
+    double itself = 0;  // what the row has done to it
+    double reach = 0;
+    double both = 0;
+    for (const auto& [feature, x] : row.features) {
+      const double shared = x * Shared(k, feature, first);
+      const double rate = RateOf(e, k, feature, row);
+      score += shared * left[{e, k, feature}];
+      itself -= shared * rate * x * step;
+      both += shared * x * (e < 2 ? 1 : 1 / std::sqrt(Curvature(k, feature) + 0.001));
+      reach += times * rate * shared * shared;
+    }
+    itself = std::clamp(itself, std::min(0.0, score), std::max(0.0, score));
+    const double unseen = std::max(std::exp(-same * reach), std::min(1.0, 1.5 / (workers - 1)));
+    for (const auto& [feature, x] : row.features) {
+      const double shared = x * Shared(k, feature, first);
+      const double rate = RateOf(e, k, feature, row);
+      double& change = left[{e, k, feature}];
+      change -= rate * shared * times * together * (score - itself) / (1 + together * reach);
+      const double root = e < 2 ? 1 : std::sqrt(Curvature(k, feature) + 0.001);
+      change -= shared / root * itself / both * (1 - unseen);
+      change /= 1 + times * rate * (x * x - together * shared * shared);
+    }
   }
 
   uint32_t bias_;
   std::vector<double> weights_;
   std::vector<double> counts_;
-  std::array<double, 6> losses_{};
+  std::array<double, 7> losses_{};
+  // Of each class: A and b.
+  std::map<size_t, std::pair<std::vector<std::vector<double>>, std::vector<double>>> together_;
   std::map<Key, double> of_rate_;
-  std::map<Key, double> way_;
+  std::vector<Learnt> learnt_;
   std::map<std::pair<size_t, uint32_t>, double> curvature_;
   std::vector<std::vector<double>> columns_;  // the values so far
 };

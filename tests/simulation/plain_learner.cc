@@ -4,7 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <utility>
+
+#include "tests/simulation/plain_newton.h"
 
 namespace millrace::simulation {
 namespace {
@@ -12,25 +15,43 @@ namespace {
 constexpr std::array<double, 5> kRates = {0.02, 0.1, 0.06, 0.25, 1};
 constexpr size_t kValues = 6;  // of a weight: one for each rate, and the curvature
 constexpr double kForgets = 1 - 1.0 / 2000;
+// The racers after the rates: what knows the numeric columns together, and what knows no feature.
+constexpr size_t kNewton = kRates.size();
+constexpr size_t kPrior = kNewton + 1;
+constexpr size_t kRacers = kPrior + 1;
 
 // A key of the parameters, or an embedding row.
 using Key = std::pair<bool, uint64_t>;
 using Terms = std::vector<std::pair<Key, double>>;
 
-// A weight as it was before the batch and is now; and A of the page, for each rate.
+// A weight as it was before the batch and is now; and what is left of its change when the rows of
+// the other workers have seen it.
 struct Weight {
   std::array<double, kValues> first{};
   std::array<double, kValues> now{};
-  std::array<double, kRates.size()> way{};
-  double squares = 0;  // of the feature, in the batch's rows
+  std::array<double, kRates.size()> left{};
+  std::array<double, kRates.size()> lost{};  // how far off one in floats may be
+  double squares = 0;                        // of the feature, in the batch's rows
+};
+
+// A row that was learnt from, and what it has done to each column: its curvature, and what its
+// terms were multiplied by, times the rate.
+struct Lesson {
+  Terms terms;
+  double shorter = 1;  // constant rates are, by this
+  std::vector<double> bends;
+  double lost = 0;  // how far off a curvature in floats may be
+  std::vector<std::array<double, kRates.size()>> steps;
 };
 
 double RootOf(double curvature) { return std::sqrt(std::max(curvature, 0.0) + 0.001); }
 
-// A rate of a weight: constant ones are the same for all.
-double RateOf(size_t e, const Weight& weight) {
-  return e < 2 ? kRates[e] : kRates[e] / RootOf(weight.now[5]);
+// A rate of a weight: constant ones are the same for all weights of a row.
+double RateOf(size_t e, const Weight& weight, const Lesson& lesson) {
+  return e < 2 ? kRates[e] * lesson.shorter : kRates[e] / RootOf(weight.now[5]);
 }
+
+size_t RoundUp(size_t count, size_t to) { return count % to == 0 ? count : (count / to + 1) * to; }
 
 class PlainLearner {
  public:
@@ -44,9 +65,13 @@ class PlainLearner {
       Take(Key(false, i), batch.parameters.subspan(i * block(), block()));
     }
     for (const auto& [id, values] : batch.blocks) Take(Key(true, id), values);
-    const auto race = batch.parameters.subspan(blocks_before_race_ * block());
+    const auto race = batch.parameters.subspan(race_begin(), kRacers + counts());
     first_race_.assign(race.begin(), race.end());
     race_ = first_race_;
+    const double ridge = scenario_.regression ? 0.1 : 1;
+    if (newton_sums() == 0) return;
+    newton_.emplace(scenario_.numeric, columns_, ridge,
+                    batch.parameters.subspan(newton_begin(), newton_sums()));
   }
 
   void Learn(const Row& row) {
@@ -60,7 +85,56 @@ class PlainLearner {
     if (scenario_.training.scaling() == Training::RUNNING) moments_.Add(row);
   }
 
+  // To be called after the last row: lets the rows of the other workers, which are as these, see
+  // what these have changed ("Many workers" of the page).
+  void Damp() {
+    for (auto& [key, columns] : weights_) {
+      for (Weight& weight : columns) {
+        for (size_t e = 0; e < kRates.size(); ++e) {
+          weight.left[e] = weight.now[e] - weight.first[e];
+        }
+      }
+    }
+    if (workers_ == 1) return;
+    const double of_constant = Sameness(false);
+    const double of_decaying = Sameness(true);
+    for (const Lesson& lesson : lessons_) {
+      for (size_t c = 0; c < columns_; ++c) {
+        for (size_t e = 0; e < kRates.size(); ++e) {
+          LetSee(lesson, c, e, e < 2 ? of_constant : of_decaying);
+        }
+      }
+    }
+  }
+
   std::string Compare(const OnlineChange& change) const {
+    const size_t end = newton_begin() + RoundUp(newton_sums(), block());
+    if (change.parameters.size() != end) {
+      return std::to_string(change.parameters.size()) + " parameters instead of " +
+             std::to_string(end);
+    }
+    const std::string of_weights = CompareWeights(change);
+    if (!of_weights.empty()) return of_weights;
+    const std::string of_race = CompareRace(change.parameters.subspan(race_begin()));
+    if (!of_race.empty() || !newton_) return of_race;
+    const std::string of_sums = newton_->Compare(change.parameters.subspan(newton_begin()));
+    if (!of_sums.empty()) return of_sums;
+    const auto is_set = [](float padding) { return padding != 0; };
+    if (!std::ranges::any_of(change.parameters.subspan(newton_begin() + newton_sums()), is_set)) {
+      return "";
+    }
+    return "what fills the sums of the numeric columns up has changed";
+  }
+
+ private:
+  size_t block() const { return columns_ * kValues; }
+  size_t counts() const { return scenario_.regression ? 1 : scenario_.classes; }
+  size_t race_begin() const { return blocks_before_race_ * block(); }
+  size_t newton_begin() const { return race_begin() + RoundUp(kRacers + counts(), block()); }
+  size_t newton_sums() const { return PlainNewton::SumsFor(scenario_.numeric, columns_); }
+  bool races(size_t racer) const { return racer != kNewton || newton_.has_value(); }
+
+  std::string CompareWeights(const OnlineChange& change) const {
     for (const auto& [key, columns] : weights_) {
       const std::span<const float> all =
           key.first ? std::span(change.blocks.at(key.second))
@@ -70,7 +144,7 @@ class PlainLearner {
         for (size_t e = 0; e < kValues; ++e) {
           const auto sent = static_cast<double>(all[c * kValues + e]);
           // (A probability near 1 has lost digits, which a large feature makes large.)
-          const double lost = e == 5 ? 2e-6 * columns[c].squares : 0;
+          const double lost = e == 5 ? 2e-6 * columns[c].squares : columns[c].lost[e];
           if (IsNear(sent, own[e], columns[c].now[e], lost)) continue;
           return (key.first ? "embedding row " : "feature ") + std::to_string(key.second) +
                  ", column " + std::to_string(c) + ", value " + std::to_string(e) +
@@ -78,22 +152,24 @@ class PlainLearner {
         }
       }
     }
-    const auto race = change.parameters.subspan(blocks_before_race_ * block());
+    return "";
+  }
+
+  // `race`: what has been added to it, and whatever follows.
+  std::string CompareRace(std::span<const float> race) const {
     const double kept = std::pow(kForgets, static_cast<double>(rows_));
     const double forgotten = (1 - std::pow(kept, workers_)) / workers_;
-    for (size_t i = 0; i < racers() + counts(); ++i) {
+    for (size_t i = 0; i < kRacers + counts(); ++i) {
       const double own = race_[i] - first_race_[i] * kept - first_race_[i] * forgotten;
       if (IsNear(static_cast<double>(race[i]), own, race_[i])) continue;
       return "number " + std::to_string(i) + " of the race: changed by " + std::to_string(race[i]) +
              " instead of " + std::to_string(own);
     }
+    for (size_t i = kRacers + counts(); i < newton_begin() - race_begin(); ++i) {
+      if (race[i] != 0) return "what fills the race up has changed";
+    }
     return "";
   }
-
- private:
-  size_t block() const { return columns_ * kValues; }
-  static size_t racers() { return kRates.size() + 1; }
-  size_t counts() const { return scenario_.regression ? 1 : scenario_.classes; }
 
   // Floats of seven digits, of which a batch of rows loses some.
   static bool IsNear(double sent, double own, double value, double lost = 0) {
@@ -151,35 +227,57 @@ class PlainLearner {
     return scores;
   }
 
+  // The row of the racer that knows the numeric columns only: what is missing is 0.
+  std::vector<double> NumbersOf(const Terms& terms) const {
+    std::vector<double> numbers(scenario_.numeric + 1);
+    for (const auto& [key, x] : terms) {
+      if (IsNumber(key)) numbers[key.second] = x;
+    }
+    numbers.back() = 1;
+    return numbers;
+  }
+
+  bool IsNumber(const Key& key) const { return !key.first && key.second < scenario_.numeric; }
+
+  // By a rate, or by the numeric columns; 0 where there is nobody who knows them.
+  double RacerScore(size_t racer, size_t c, const Terms& terms) const {
+    if (racer != kNewton) return ScoreOf(racer, c, terms);
+    return newton_ ? newton_->ScoreOf(c, NumbersOf(terms)) : 0;
+  }
+
   // Of all classes; with two the log odds are class 1's.
-  std::vector<double> ScoresOf(size_t e, const Terms& terms) const {
-    if (scenario_.classes == 2) return {0, ScoreOf(e, 0, terms)};
+  std::vector<double> ScoresOf(size_t racer, const Terms& terms) const {
+    if (racer == kPrior) return PriorScores();
+    if (scenario_.classes == 2) return {0, RacerScore(racer, 0, terms)};
     std::vector<double> scores;
-    for (size_t c = 0; c < columns_; ++c) scores.push_back(ScoreOf(e, c, terms));
+    for (size_t c = 0; c < columns_; ++c) scores.push_back(RacerScore(racer, c, terms));
     return scores;
   }
 
   std::vector<double> PriorScores() const {
     std::vector<double> scores;
     double total = 0;
-    for (size_t k = 0; k < scenario_.classes; ++k)
-      total += std::max(race_[racers() + k], 0.0) + 0.5;
+    for (size_t k = 0; k < scenario_.classes; ++k) total += std::max(race_[kRacers + k], 0.0) + 0.5;
     for (size_t k = 0; k < scenario_.classes; ++k) {
-      scores.push_back(std::log((std::max(race_[racers() + k], 0.0) + 0.5) / total));
+      scores.push_back(std::log((std::max(race_[kRacers + k], 0.0) + 0.5) / total));
     }
     if (scores.size() == 2) scores = {0, scores[1] - scores[0]};
     return scores;
   }
 
   // The racers' parts in the prediction, by exponents that are 0 at most.
-  std::array<double, 6> Shares() const {
-    std::array<double, 6> shares{};
-    const double least = *std::ranges::min_element(std::span(race_).first(racers()));
+  std::array<double, kRacers> Shares() const {
+    std::array<double, kRacers> shares{};
+    double least = race_[0];
+    for (size_t e = 0; e < kRacers; ++e) {
+      if (races(e)) least = std::min(least, race_[e]);
+    }
     double sum = 0;
-    for (size_t e = 0; e < shares.size(); ++e) {
+    for (size_t e = 0; e < kRacers; ++e) {
+      if (!races(e)) continue;
       double exponent = least - race_[e];
       if (scenario_.regression) {
-        const double rows = std::max(race_[racers()], 0.0);
+        const double rows = std::max(race_[kRacers], 0.0);
         const double power = scenario_.training.loss() == Training::ABSOLUTE ? rows : rows / 2;
         const double smallest = std::max({least, 0.0, 1e-30});
         exponent = -power * std::log(std::max(race_[e], smallest) / smallest);
@@ -207,33 +305,38 @@ class PlainLearner {
 
   void LearnClass(const Terms& terms, const Row& row) {
     const double a = WeightOf(row.label);
-    const std::array<double, 6> shares = Shares();
-    const std::vector<double> prior = PriorScores();
+    const std::array<double, kRacers> shares = Shares();
     std::vector<double> together(scenario_.classes);
-    std::array<std::vector<double>, 5> scores;
-    for (size_t e = 0; e < kRates.size(); ++e) scores[e] = ScoresOf(e, terms);
-    for (size_t k = 0; k < together.size(); ++k) {
-      together[k] = shares[5] * prior[k];
-      for (size_t e = 0; e < kRates.size(); ++e) together[k] += shares[e] * scores[e][k];
+    std::array<std::vector<double>, kRacers> scores;
+    for (size_t e = 0; e < kRacers; ++e) {
+      scores[e] = ScoresOf(e, terms);
+      for (size_t k = 0; k < together.size(); ++k) together[k] += shares[e] * scores[e][k];
     }
     const std::vector<double> all = Softmax(together);
-    for (size_t e = 0; e < racers(); ++e) {
-      const std::vector<double> own = Softmax(e < kRates.size() ? scores[e] : prior);
-      race_[e] = race_[e] * kForgets + a * std::min(9.2, -std::log(own[row.label]));
+    for (size_t e = 0; e < kRacers; ++e) {
+      if (!races(e)) continue;
+      race_[e] = race_[e] * kForgets + a * std::min(9.2, -std::log(Softmax(scores[e])[row.label]));
     }
-    for (size_t k = 0; k < scenario_.classes; ++k) race_[racers() + k] *= kForgets;
-    race_[racers() + row.label] += a;
+    for (size_t k = 0; k < scenario_.classes; ++k) race_[kRacers + k] *= kForgets;
+    race_[kRacers + row.label] += a;
+    Begin(terms);
+    lessons_.back().lost = 1e-7 * a;  // of a probability near 1
     for (size_t c = 0; c < columns_; ++c) {
       const size_t k = scenario_.classes == 2 ? 1 : c;
-      Bend(terms, c, a * all[k] * (1 - all[k]));
+      const double is_labels = row.label == k ? 1 : 0;
+      Bend(c, a * all[k] * (1 - all[k]));
       for (size_t e = 0; e < kRates.size(); ++e) {
         const double p = Softmax(scores[e])[k];
-        const double slope = p - (row.label == k ? 1 : 0);
-        const double s = a * ReachOf(e, c, terms);
-        const double step = a * slope / (1 + p * (1 - p) * s);
+        const double s = a * ReachOf(e, c);
+        const double step = a * (p - is_labels) / (1 + p * (1 - p) * s);
         const double most = (std::abs(scores[e][k]) + 5) / (s / a);
-        Move(e, c, terms, std::clamp(step, -most, most));
+        Move(e, c, std::clamp(step, -most, most));
       }
+      if (!newton_) continue;
+      const std::vector<double> numbers = NumbersOf(terms);
+      const double p = Softmax(scores[kNewton])[k];
+      const double lost = 1e-6 * a * (1 + newton_->SizeOf(c, numbers));
+      newton_->Learn(c, numbers, {a * p * (1 - p), lost}, {a * (is_labels - p), lost});
     }
     if (scenario_.balances()) {
       moments_.class_rows.resize(std::max<size_t>(moments_.class_rows.size(), scenario_.classes));
@@ -241,86 +344,198 @@ class PlainLearner {
     }
   }
 
+  // Beyond which errors count linearly; 0: they do not.
+  double Limit() const {
+    const double usual = moments_.target.mean_error;
+    const Training& training = scenario_.training;
+    if (training.loss() == Training::HUBER) return training.huber_limit() * usual;
+    return training.loss() == Training::ABSOLUTE ? usual : 0;
+  }
+
+  double LossOf(double error) const {
+    const double size = std::abs(error);
+    const double limit = Limit();
+    if (scenario_.training.loss() == Training::ABSOLUTE) return size;
+    return limit > 0 && size > limit ? limit * (2 * size - limit) : size * size;
+  }
+
   void LearnTarget(const Terms& terms, const Row& row) {
     TargetMoments& known = moments_.target;
     const auto target = static_cast<double>(row.target);
     if (known.known()) {
-      const double z = target - known.mean;
-      const double usual = known.mean_error;
-      const bool huber = scenario_.training.loss() == Training::HUBER;
-      const bool absolute = scenario_.training.loss() == Training::ABSOLUTE;
-      const double limit = huber ? scenario_.training.huber_limit() * usual : absolute ? usual : 0;
-      const auto loss = [&](double error) {
-        const double size = std::abs(error);
-        if (absolute) return size;
-        return limit > 0 && size > limit ? limit * (2 * size - limit) : size * size;
-      };
-      const std::array<double, 6> shares = Shares();
-      std::array<double, 6> scores{};  // the last racer says the mean
+      const double away = target - known.mean;
+      const std::array<double, kRacers> shares = Shares();
+      std::array<double, kRacers> scores{};  // the last racer says the mean
       double together = known.mean;
-      for (size_t e = 0; e < kRates.size(); ++e) {
-        scores[e] = ScoreOf(e, 0, terms);
+      for (size_t e = 0; e < kPrior; ++e) {
+        scores[e] = RacerScore(e, 0, terms);
         together += shares[e] * scores[e];
       }
-      for (size_t e = 0; e < racers(); ++e) {
-        race_[e] = race_[e] * kForgets + loss(scores[e] - z);
+      for (size_t e = 0; e < kRacers; ++e) {
+        if (races(e)) race_[e] = race_[e] * kForgets + LossOf(scores[e] - away);
       }
-      race_[racers()] = race_[racers()] * kForgets + 1;
-      Bend(terms, 0, 1);
-      for (size_t e = 0; e < kRates.size(); ++e) {
-        const double s = ReachOf(e, 0, terms);
-        double slope = (scores[e] - z) / (absolute && limit > 0 ? std::max(s, 1e-6) : 1 + s);
-        if (limit > 0) slope = std::clamp(slope, -limit, limit);
-        Move(e, 0, terms, slope);
-      }
+      race_[kRacers] = race_[kRacers] * kForgets + 1;
+      Begin(terms);
+      LearnErrors(scores, away);
       known.AddError(static_cast<float>(together - target));
     }
     known.Add(row.target);
   }
 
-  // Counts the row's curvature, and how far it leads other rows with each of its features.
-  void Bend(const Terms& terms, size_t c, double bend) {
-    for (const auto& [key, x] : terms) {
+  // Of each racer; the target is so far away from the mean.
+  void LearnErrors(const std::array<double, kRacers>& scores, double away) {
+    const double limit = Limit();
+    const bool absolute = scenario_.training.loss() == Training::ABSOLUTE && limit > 0;
+    Bend(0, 1);
+    for (size_t e = 0; e < kRates.size(); ++e) {
+      const double s = ReachOf(e, 0);
+      double slope = (scores[e] - away) / (absolute ? std::max(s, 1e-6) : 1 + s);
+      if (limit > 0) slope = std::clamp(slope, -limit, limit);
+      Move(e, 0, slope);
+    }
+    if (!newton_) return;
+    const std::vector<double> numbers = NumbersOf(lessons_.back().terms);
+    double pull = away - scores[kNewton];
+    if (limit > 0) pull = std::clamp(pull, -limit, limit);
+    const double lost = 1e-6 * (newton_->SizeOf(0, numbers) + std::abs(away));
+    newton_->Learn(0, numbers, {1, 0}, {pull, lost});
+  }
+
+  // From here on a row with these terms is learnt from.
+  void Begin(const Terms& terms) {
+    Lesson& lesson = lessons_.emplace_back();
+    lesson.terms = terms;
+    lesson.bends.resize(columns_);
+    lesson.steps.resize(columns_);
+    double squares = 0;
+    for (const auto& [key, x] : terms) squares += x * x;
+    lesson.shorter = std::min(1.0, 64 / squares);
+  }
+
+  // Counts the row's curvature.
+  void Bend(size_t c, double bend) {
+    Lesson& lesson = lessons_.back();
+    lesson.bends[c] = bend;
+    for (const auto& [key, x] : lesson.terms) {
       Weight& weight = weights_.at(key)[c];
       weight.now[5] += bend * x * x;
       weight.squares += x * x;
     }
-    const double of_bias = weights_.at(terms.back().first)[c].now[5] + 0.001;
-    for (const auto& [key, x] : terms) {
-      for (size_t e = 0; e < kRates.size(); ++e) {
-        double moved = 0;
-        for (const auto& [other, y] : terms) {
-          const Weight& weight = weights_.at(other)[c];
-          const double average = (weight.now[5] + 0.001) / of_bias;
-          const bool is_number = !other.first && other.second < scenario_.numeric;
-          const double common = std::min(y * y, average) * (is_number ? 0.5 : 1);
-          moved += RateOf(e, weight) * (other == key ? y * y : common);
-        }
-        weights_.at(key)[c].way[e] += bend * moved;
-      }
-    }
   }
 
-  double ReachOf(size_t e, size_t c, const Terms& terms) const {
+  double ReachOf(size_t e, size_t c) const {
+    const Lesson& lesson = lessons_.back();
     double reach = 0;
-    for (const auto& [key, x] : terms) reach += RateOf(e, weights_.at(key)[c]) * x * x;
+    for (const auto& [key, x] : lesson.terms) {
+      reach += RateOf(e, weights_.at(key)[c], lesson) * x * x;
+    }
     return reach;
   }
 
-  void Move(size_t e, size_t c, const Terms& terms, double step) {
-    for (const auto& [key, x] : terms) {
+  void Move(size_t e, size_t c, double step) {
+    Lesson& lesson = lessons_.back();
+    lesson.steps[c][e] = step;
+    for (const auto& [key, x] : lesson.terms) {
       Weight& weight = weights_.at(key)[c];
-      weight.now[e] -= RateOf(e, weight) * x * step;
+      weight.now[e] -= RateOf(e, weight, lesson) * x * step;
     }
   }
 
-  // Beside those of the other workers ("Many workers" of the page).
+  // Of a feature's x the part that the rows of others have, too: of what is there or not less, if
+  // this batch has it more often than the rows before it.
+  double SharedPart(const Key& key, size_t c) const {
+    if (IsNumber(key)) return 1;
+    const Weight& weight = weights_.at(key)[c];
+    const Weight& bias = weights_.at(Key(false, blocks_before_race_ - 1))[c];
+    const auto rows = [](const Weight& of) { return std::max(of.now[5], 0.0) + 0.001; };
+    const double usual = rows(weight) / rows(bias);
+    const double of_batch = bias.now[5] - bias.first[5];
+    if (of_batch <= 0) return 1;
+    const double own = (weight.now[5] - weight.first[5]) / of_batch;
+    return own > usual ? std::sqrt(usual / own) : 1;
+  }
+
+  // What two rows have in common, by the metric of the rates.
+  double ProductOf(const Terms& one, const Terms& other, bool decaying) const {
+    std::map<Key, double> numbers;
+    for (const auto& [key, x] : other) numbers[key] += x * SharedPart(key, 0);
+    double product = 0;
+    for (const auto& [key, x] : one) {
+      const auto found = numbers.find(key);
+      if (found == numbers.end()) continue;
+      const double root = decaying ? RootOf(weights_.at(key)[0].now[5]) : 1;
+      product += x * SharedPart(key, 0) * found->second / root;
+    }
+    return product;
+  }
+
+  // (A feature that a row names twice is two.)
+  double SquaresOf(const Terms& terms, bool decaying) const {
+    double squares = 0;
+    for (const auto& term : terms) squares += ProductOf({term}, {term}, decaying);
+    return squares;
+  }
+
+  // How much of what a row does another one sees: by the pairs of the batch, and a tenth of one
+  // that sees half.
+  double Sameness(bool decaying) const {
+    double sum = 0.05;
+    double pairs = 0.1;
+    for (size_t i = 1; i < lessons_.size(); ++i, ++pairs) {
+      const Terms& one = lessons_[i - 1].terms;
+      const Terms& other = lessons_[i].terms;
+      if (one.empty() || other.empty()) continue;
+      const double both = ProductOf(one, other, decaying);
+      const double squares = SquaresOf(one, decaying) * SquaresOf(other, decaying);
+      sum += std::min(1.0, both * both / squares);
+    }
+    return sum / pairs;
+  }
+
+  // So many rows as this one as half of the workers have take back what the changes do to their
+  // score, and what this row has done itself as far as rows are the same. Of what is not shared
+  // they see each change alone.
+  void LetSee(const Lesson& lesson, size_t c, size_t e, double same) {
+    const double times = workers_ / 2.0 * lesson.bends[c];
+    const double lost = workers_ / 2.0 * lesson.lost;
+    const double together = std::min(0.75, 16.0 / workers_);
+    double score = 0;
+    double itself = 0;
+    double size = 0;  // of the score, if all its parts had the same sign
+    double reach = 0;
+    double both = 0;
+    for (const auto& [key, x] : lesson.terms) {
+      const Weight& weight = weights_.at(key)[c];
+      const double rate = RateOf(e, weight, lesson);
+      const double shared = x * SharedPart(key, c);
+      score += shared * weight.left[e];
+      size += std::abs(shared * weight.left[e]);
+      itself -= lesson.steps[c][e] * rate * x * shared;
+      reach += times * rate * shared * shared;
+      both += rate * x * shared;
+    }
+    itself = std::clamp(itself, std::min(0.0, score), std::max(0.0, score));
+    const double unseen = std::max(std::exp(-same * reach), std::min(1.0, 1.5 / (workers_ - 1.0)));
+    const double move = times * together * (score - itself) / (1 + together * reach) +
+                        (both > 0 ? itself * (1 - unseen) / both : 0);
+    for (const auto& [key, x] : lesson.terms) {
+      Weight& weight = weights_.at(key)[c];
+      const double rate = RateOf(e, weight, lesson);
+      const double shared = x * SharedPart(key, c);
+      const double alone = x * x - together * shared * shared;
+      weight.left[e] -= rate * shared * move;
+      weight.left[e] /= 1 + times * rate * alone;
+      weight.lost[e] += lost * rate * (std::abs(shared * score) + alone * std::abs(weight.left[e]));
+      weight.lost[e] += 1e-6 * rate * std::abs(shared) * size * (times + 1 / both);
+    }
+  }
+
+  // What is sent: the mean of the changes of workers that would learn one after the other.
   std::array<double, kValues> ChangeOf(const Weight& weight) const {
     std::array<double, kValues> change{};
     for (size_t e = 0; e < kRates.size(); ++e) {
-      double powers = 0;
-      for (uint32_t n = 0; n < workers_; ++n) powers += std::exp(-weight.way[e] * n);
-      change[e] = (weight.now[e] - weight.first[e]) * powers / workers_;
+      const double alone = weight.now[e] - weight.first[e];
+      change[e] = weight.left[e] + (alone - weight.left[e]) / workers_;
     }
     change[5] = weight.now[5] - weight.first[5];
     return change;
@@ -332,6 +547,8 @@ class PlainLearner {
   const size_t blocks_before_race_;  // the bias is the last of them
   Moments moments_;
   std::map<Key, std::vector<Weight>> weights_;
+  std::vector<Lesson> lessons_;
+  std::optional<PlainNewton> newton_;
   std::vector<double> first_race_;
   std::vector<double> race_;  // the loss of each racer, then counts
   size_t rows_ = 0;
@@ -342,6 +559,7 @@ class PlainLearner {
 std::string DifferenceFromPlainLearner(const OnlineBatch& batch, const OnlineChange& change) {
   PlainLearner learner(batch);
   for (const Row& row : batch.rows) learner.Learn(row);
+  learner.Damp();
   return learner.Compare(change);
 }
 

@@ -64,6 +64,19 @@ class ForgetsNothing final : public ServerHost {
   }
 };
 
+// Does so with all but what it knows of how the numeric columns go together.
+class ForgetsNoSums final : public ServerHost {
+ public:
+  using ServerHost::ServerHost;
+
+ protected:
+  ServerOptions Options() const override {
+    ServerOptions options = ServerHost::Options();
+    if (options.forgets) options.forgets->newton_begin = UINT64_MAX;
+    return options;
+  }
+};
+
 // Neither weighs rows by their classes nor counts them.
 using KnowsNoBalance =
     WithOtherOptions<[](WorkerId, WorkerOptions& options) { options.balances_classes = false; }>;
@@ -172,6 +185,8 @@ std::vector<PlantedError> PlantedInOnlineLearning() {
                                         OnlineOnBuffer));
   errors.push_back(InServer<HearsOfNoDrift>("a server that hears of no drift", 20, Forgetting));
   errors.push_back(InServer<ForgetsNothing>("a server that forgets nothing", 20, Forgetting));
+  errors.push_back(InServer<ForgetsNoSums>(
+      "a server that does not forget how the numeric columns go together", 20, Forgetting));
   errors.push_back(InServer<LosesWhatRowsHaveMissed>(
       "a server that forgets nothing of rows that are not named", 50, WideForgetting));
   return errors;

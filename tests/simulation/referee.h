@@ -59,7 +59,8 @@ class Referee {
     uint64_t least_window = 1000;  // rows of a window
     uint64_t block_rows = 50;      // of losses that are watched for drift
     uint64_t first_blocks = 20;    // by which none is found
-    uint64_t race_begin = 0;  // of an online learner: the job's keys up to here are of features
+    uint64_t race_begin = 0;    // of an online learner: the job's keys up to here are of features
+    uint64_t newton_begin = 0;  // and from here on sums of how numeric columns go together
     std::vector<NamedJob> parameters;  // of trainers of one's own; none: a model of ours
     Training training;
   };

@@ -85,7 +85,7 @@ void Referee::SeeLoss(State& state, uint64_t clock, const EvaluationSumsMessage&
 
 // Who is the first to tell of a drift has known it; whoever's updates are among those of its step
 // has learnt as before. Of the six floats of a weight the last is what its rates are divided by;
-// behind the weights there are six losses.
+// behind the weights there are seven losses, and behind the race there are sums of the same kind.
 void Referee::ForgetBy(State& state, const std::vector<const Gradient::Update*>& messages) const {
   bool is_news = false;
   for (const Gradient::Update* message : messages) {
@@ -101,9 +101,11 @@ void Referee::ForgetBy(State& state, const std::vector<const Gradient::Update*>&
   };
   auto weights = std::make_shared<std::vector<float>>(*state.weights);
   forget(*weights, job_.begin, job_.race_begin);
-  for (uint64_t key = job_.race_begin; key < job_.race_begin + 6 && Bound() == 0; ++key) {
-    const bool is_here = key >= job_.begin && key - job_.begin < weights->size();
-    if (is_here) (*weights)[key - job_.begin] /= 16;
+  for (uint64_t i = 0; i < weights->size(); ++i) {
+    const uint64_t key = job_.begin + i;
+    const bool is_loss = key >= job_.race_begin && key < job_.race_begin + 7;
+    if (is_loss && Bound() == 0) (*weights)[i] /= 16;
+    if (key >= job_.newton_begin) (*weights)[i] /= 64;
   }
   state.weights = std::move(weights);
   auto rows = std::make_shared<Rows>(*state.rows);

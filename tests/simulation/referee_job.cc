@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "tests/simulation/plain_newton.h"
 #include "tests/simulation/trainers.h"
 
 namespace millrace::simulation {
@@ -56,13 +57,24 @@ uint64_t FloatsPerFeature(const Scenario& scenario) {
   return scenario.scores();
 }
 
-// What stands behind an online learner's bias: six losses and the number of rows of each class, or
-// of all, up to a whole feature.
-uint64_t FloatsOfRace(const Scenario& scenario) {
-  if (!scenario.online()) return 0;
+// The next number of floats that fills whole features.
+uint64_t WholeFeatures(const Scenario& scenario, uint64_t count) {
   uint64_t floats = 0;
-  while (floats < 6 + scenario.scores()) floats += FloatsPerFeature(scenario);
+  while (floats < count) floats += FloatsPerFeature(scenario);
   return floats;
+}
+
+// What stands behind an online learner's bias: seven losses and the number of rows of each class,
+// or of all.
+uint64_t FloatsOfRace(const Scenario& scenario) {
+  return scenario.online() ? WholeFeatures(scenario, 7 + scenario.scores()) : 0;
+}
+
+// And behind that: how the numeric columns go together.
+uint64_t FloatsOfNewton(const Scenario& scenario) {
+  if (!scenario.online()) return 0;
+  const uint64_t columns = FloatsPerFeature(scenario) / 6;
+  return WholeFeatures(scenario, PlainNewton::SumsFor(scenario.numeric, columns));
 }
 
 // How many numbers of an embedding row are drawn.
@@ -159,7 +171,8 @@ Referee::Job JobOf(const Scenario& scenario, ShardId shard) {
   const uint64_t per_feature = FloatsPerFeature(scenario);
   const uint64_t dense = scenario.wide ? scenario.numeric : scenario.features();
   job.race_begin = (dense + 1) * per_feature;
-  const uint64_t linear = (dense + 1) * per_feature + FloatsOfRace(scenario);
+  job.newton_begin = job.race_begin + FloatsOfRace(scenario);
+  const uint64_t linear = job.newton_begin + FloatsOfNewton(scenario);
   const std::vector<float> network = NetworkAtBirth(scenario, linear);
   const uint64_t keys = linear + network.size();
   const uint64_t penalised = dense * per_feature;

@@ -1,0 +1,206 @@
+#include "models/batch_damping.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "models/rate_lanes.h"
+
+namespace millrace {
+namespace {
+
+using Race = OnlineRace;
+using Step = OnlineLearner::Step;
+using Feature = LearntRows::Feature;
+
+// Lanes that OnlineLearner has no use for.
+constexpr size_t kRoot = Race::kValues;  // 1 / root of the curvature
+constexpr size_t kShared = kRoot + 1;    // of a feature's x, the part that others have as well
+static_assert(kShared < kRateLanes);
+
+// A worker's rows stand for those of others, but not for all that may be in them: what cancels out
+// in its own rows need not do so in theirs. So of the squares of what rows share so much counts
+// together, and the more workers there are, the less: that of so many workers.
+constexpr float kMostTogether = 0.75f;
+constexpr float kTogether = 16;
+// How much of what a row has done to its score another row sees, as long as there is only one row:
+// where all are the same it is all of it, where they have nothing to do with each other nothing.
+constexpr float kSame = 0.5f;
+// As much as a pair of rows tells, that counts beside the pairs of the batch.
+constexpr float kPairs = 0.1f;
+// What a row has done is sent as far as no other row sees it, and so much of it in any case,
+// divided by the number of the others: all together do not do it much more than twice.
+constexpr float kInAnyCase = 1.5f;
+
+// Fills the lanes kRoot and kShared of a column. A word or category that the batch has more often
+// than the rows before it (the hour of its flights) is not that frequent in the rows of others.
+void SetRootsAndShares(std::span<const float> last, size_t block_size, size_t column,
+                       size_t numeric, std::span<float> change) {
+  const size_t curvature = column * kRateLanes + Race::kCurvature;
+  const size_t of_bias = last.size() - block_size + curvature;
+  const float all_rows = Race::Positive(last[of_bias]);
+  const float own_rows = change[of_bias];
+  for (size_t at = curvature; at < last.size(); at += block_size) {
+    const float all = Race::Positive(last[at]);
+    const float usual = all * own_rows;
+    const float own = change[at] * all_rows;
+    float* const block = &change[at] - Race::kCurvature;
+    block[kRoot] = 1.0f / std::sqrt(all);
+    const bool is_number = at < numeric * block_size;
+    block[kShared] = own > usual && !is_number ? std::sqrt(usual / own) : 1.0f;
+  }
+}
+
+// How much of what a row has done to its score another row sees, by constant and by decaying rates:
+// the square of the cosine between the two, of rows that follow each other.
+struct Sameness {
+  float constant = 0;
+  float decaying = 0;
+};
+
+// The sums of a row, for its cosine with another one.
+struct Squares {
+  float plain = 0;
+  float rooted = 0;
+};
+
+float CosineSquared(float product, float one, float other) {
+  return one > 0 && other > 0 ? std::min(1.0f, product / one * (product / other)) : 0.0f;
+}
+
+Sameness SamenessOf(const LearntRows& rows, std::span<const float> change) {
+  std::vector<float> before(change.size() / kRateLanes);  // of the row before, by block
+  Squares of_before;
+  Sameness sum;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Squares of_row;
+    Squares of_both;
+    for (const Feature& feature : rows[i].features) {
+      const float root = change[feature.block + kRoot];
+      const float x = feature.x * change[feature.block + kShared];
+      const float product = x * before[feature.block / kRateLanes];
+      of_row.plain += x * x;
+      of_row.rooted += x * x * root;
+      of_both.plain += product;
+      of_both.rooted += product * root;
+    }
+    if (i > 0) {
+      sum.constant += CosineSquared(of_both.plain, of_row.plain, of_before.plain);
+      sum.decaying += CosineSquared(of_both.rooted, of_row.rooted, of_before.rooted);
+      for (const Feature& feature : rows[i - 1].features) before[feature.block / kRateLanes] = 0;
+    }
+    for (const Feature& feature : rows[i].features) {
+      before[feature.block / kRateLanes] += feature.x * change[feature.block + kShared];
+    }
+    of_before = of_row;
+  }
+  const float pairs = kPairs + static_cast<float>(std::max<size_t>(rows.size(), 1) - 1);
+  return {(kPairs * kSame + sum.constant) / pairs, (kPairs * kSame + sum.decaying) / pairs};
+}
+
+// `part`, but between 0 and `whole`.
+[[gnu::always_inline]] inline RateLanes Between(const RateLanes& whole, const RateLanes& part) {
+  const RateLanes zero = {};
+  const RateLanes most = whole > 0.0f ? whole : zero;
+  const RateLanes least = whole > 0.0f ? zero : whole;
+  const RateLanes high = part > most ? most : part;
+  return high < least ? least : high;
+}
+
+// What rows like those of the batch make of its change.
+struct Others {
+  float rows = 0;         // so many times as much as the row of the batch
+  float together = 0;     // of kMostTogether
+  float in_any_case = 0;  // at most 1
+  Sameness same;
+};
+
+// Of a column: the change as it is when rows like this one have seen it. Of what they share they
+// see `together` as one score, and take back what the change does to it by the learner's own step;
+// of the rest each feature alone. What the row itself has done they see as far as rows are the
+// same.
+void LetRowsSee(std::span<const Feature> features, const Step& step, const Others& others,
+                float* change) {
+  RateLanes score = {};
+  Squares shared;
+  Squares own;  // of what the row has and what is shared
+  for (const Feature& feature : features) {
+    const float* const weights = change + feature.block;
+    const float x = feature.x * weights[kShared];
+    score += Load<kRateLanes>(weights) * x;
+    shared.plain += x * x;
+    shared.rooted += x * x * weights[kRoot];
+    own.plain += feature.x * x;
+    own.rooted += feature.x * x * weights[kRoot];
+  }
+  const RateLanes rates = Load<kRateLanes>(step.rates.of.data()) * (others.rows * step.curvature);
+  const RateLanes reach = rates * ByKind(shared.plain, shared.rooted);
+  const RateLanes both = ByKind(own.plain, own.rooted);
+  // (Not more than is left of it: rows before may have taken it back.)
+  const RateLanes by_itself = Between(score, Load<kRateLanes>(step.moves.of.data()) * both * -1.0f);
+  const RateLanes unseen = Max<kRateLanes>(
+      ExpOfNegative<kRateLanes>(-reach * ByKind(others.same.constant, others.same.decaying)),
+      RateLanes{} + others.in_any_case);
+  const float together = others.together;
+  const RateLanes moves = (score - by_itself) * rates * together / (reach * together + 1.0f) +
+                          by_itself * (1.0f - unseen) / both;
+  for (const Feature& feature : features) {
+    float* const weights = change + feature.block;
+    const float root = weights[kRoot];
+    const float x = feature.x * weights[kShared];
+    const float alone = feature.x * feature.x - together * x * x;
+    const RateLanes moved = Load<kRateLanes>(weights) - moves * ByKind(x, x * root);
+    StoreFirst<Race::kRates, kRateLanes>(weights,
+                                         moved / (rates * ByKind(alone, alone * root) + 1.0f));
+  }
+}
+
+}  // namespace
+
+void LearntRows::Add(std::span<const OnlineLearner::Term> terms, std::span<const Step> steps) {
+  MILLRACE_CHECK(steps.size() == columns_);
+  for (const OnlineLearner::Term& term : terms) {
+    features_.push_back({static_cast<size_t>(term.block - blocks_), term.x});
+  }
+  steps_.insert(steps_.end(), steps.begin(), steps.end());
+  ends_.push_back(features_.size());
+}
+
+LearntRows::LearntRow LearntRows::operator[](size_t row) const {
+  const size_t begin = row == 0 ? 0 : ends_[row - 1];
+  return {std::span(features_).subspan(begin, ends_[row] - begin),
+          std::span(steps_).subspan(row * columns_, columns_)};
+}
+
+// If a batch leaves the part q of an error, n of them, one after the other, leave q^n, and the k-th
+// one's change is q^(k - 1) of what it would be by itself. No worker knows which one it is. So each
+// sends the mean of them, for which 1 / n + (1 - 1 / n) q^(n / 2) stands: it is the same where q is
+// near 0 or 1. What q^(n / 2) of a change is, rows like its own tell, n / 2 times.
+void DampChange(const LearntRows& rows, std::span<const float> last, size_t numeric,
+                uint32_t concurrent, std::span<float> change) {
+  const size_t block_size = rows.columns() * kRateLanes;
+  MILLRACE_CHECK(concurrent > 1 && last.size() == change.size());
+  MILLRACE_CHECK(!last.empty() && last.size() % block_size == 0);
+  const std::vector<float> alone(change.begin(), change.end());
+  for (size_t c = 0; c < rows.columns(); ++c) {
+    SetRootsAndShares(last, block_size, c, numeric, change);
+  }
+  const auto workers = static_cast<float>(concurrent);
+  const Others others = {.rows = workers / 2,
+                         .together = std::min(kMostTogether, kTogether / workers),
+                         .in_any_case = std::min(1.0f, kInAnyCase / (workers - 1)),
+                         .same = SamenessOf(rows, change)};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const LearntRows::LearntRow row = rows[i];
+    for (size_t c = 0; c < rows.columns(); ++c) {
+      LetRowsSee(row.features, row.steps[c], others, change.data() + c * kRateLanes);
+    }
+  }
+  for (size_t at = 0; at < change.size(); at += kRateLanes) {
+    for (size_t e = at; e < at + Race::kRates; ++e) {
+      change[e] += (alone[e] - change[e]) / workers;
+    }
+  }
+}
+
+}  // namespace millrace
