@@ -155,6 +155,35 @@ def scales(draw=0, rows=20_000):
         yield [label, *(f"{value * 10 ** (-6 + 12 * j / 9):.9g}" for j, value in enumerate(x))]
 
 
+def repeated(draw=0, rows=20_000):
+    """Two columns that nearly say the same; their difference decides."""
+    r = random.Random(8 + 1000 * draw)
+    for _ in range(rows):
+        both, difference = r.gauss(0, 1), r.gauss(0, 1)
+        yield [int(r.random() < chance(2 * difference)), f"{both:.6f}", f"{both + .05 * difference:.6f}"]
+
+
+def temperatures(draw=0, rows=20_000):
+    """Three temperatures that follow each other by the hour; their differences decide, regression."""
+    r = random.Random(9 + 1000 * draw)
+    weather = 0.0
+    for hour in range(rows):
+        weather = .97 * weather + r.gauss(0, 1)
+        air = 15 + 10 * math.sin(2 * math.pi * hour / 24) + 12 * math.sin(2 * math.pi * hour / 2400) + weather
+        felt, dew = air + r.gauss(0, .5), air - 4 + r.gauss(0, 1.2)
+        target = 3 * (air - felt) + 2 * (air - dew) + .3 * air + r.gauss(0, .8)
+        yield [f"{target:.6g}", f"{air:.6g}", f"{felt:.6g}", f"{dew:.6g}"]
+
+
+def wide(draw=0, rows=3000):
+    """A thousand columns, each of which says a little."""
+    r = random.Random(10 + 1000 * draw)
+    weights = [r.gauss(0, .1) for _ in range(1000)]
+    for _ in range(rows):
+        x = [r.gauss(0, 1) for _ in weights]
+        yield [int(r.random() < chance(sum(a * b for a, b in zip(x, weights)))), *(f"{value:.4g}" for value in x)]
+
+
 CLICK_VALUES = [10, 30, 100, 300, 1000, 3000, 10_000, 20_000]
 
 
@@ -228,6 +257,8 @@ def all_sets(data="", make_text=""):
         DataSet("noise", noise.__doc__, noise, numbered("x", 8), numbered("c", 3)),
         DataSet("heavy-tails", heavy_tails.__doc__, heavy_tails, numbered("x", 10)),
         DataSet("scales", scales.__doc__, scales, numbered("x", 10)),
+        DataSet("repeated", repeated.__doc__, repeated, numbered("x", 2)),
+        DataSet("wide", wide.__doc__, wide, numbered("x", 1000)),
         DataSet("clicks", clicks.__doc__, clicks, [], clicked),
         DataSet("clicks-crossed", "the same, the two crosses given", clicks, [],
                 [*clicked, "c1*c2", "c0*c4"]),
@@ -235,6 +266,7 @@ def all_sets(data="", make_text=""):
                 regression=True),
         DataSet("friedman", "River's generator, regression, not linear", stream(friedman, 20_000),
                 numbered("x", 10), regression=True),
+        DataSet("temperatures", temperatures.__doc__, temperatures, ["air", "felt", "dew"], regression=True),
         DataSet("trump-approval", "River, regression, a slowly changing target", river("TrumpApproval"),
                 numbered("x", 6), regression=True, in_order=True),
     ]
