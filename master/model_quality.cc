@@ -21,11 +21,13 @@ StatusOr<std::optional<std::string>> ReadWorseThanPrior(const JobConfig& config,
       MetricPoints::TryToOpen(config, "master-status", MetricPoints::kFewMinutes, &wakeup);
   MILLRACE_RETURN_IF_ERROR(points.status());
   Figures newest;
-  const auto take = [&newest](const ConsumedRecord& record) {
+  Figures window;
+  const auto take = [&newest, &window](const ConsumedRecord& record) {
     const StatusOr<MetricPoint> point = DecodeMetricPoint(record.value);
     // Shard 0 tells of the whole job; what is no point is nobody's state.
     if (point.ok() && point->has_server() && point->server().shard() == 0) {
       newest = point->server().progressive();
+      window = point->server().window();
     }
     return absl::OkStatus();
   };
@@ -34,7 +36,7 @@ StatusOr<std::optional<std::string>> ReadWorseThanPrior(const JobConfig& config,
     MILLRACE_ASSIGN_OR_RETURN(const size_t events, points->Poll(take));
     if (events == 0) wakeup.WaitFor(kPoll);
   }
-  return WorseThanPriorText(newest);
+  return WorseThanPriorText(newest, window);
 }
 
 }  // namespace millrace

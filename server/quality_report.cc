@@ -16,10 +16,14 @@ std::optional<std::string> QualityReport::OfDropped(uint64_t accepted, uint64_t 
       "--learning-rate, or use --scaling running");
 }
 
-std::optional<std::string> QualityReport::OfLoss(const EvaluationSums& progressive) const {
-  Figures figures;
-  ToProto(ComputeFigures(progressive, classes_), figures);
-  return WorseThanPriorText(figures);
+std::optional<std::string> QualityReport::OfLoss(const EvaluationSums& progressive,
+                                                 const EvaluationSums& window) const {
+  const auto figures_of = [this](const EvaluationSums& sums) {
+    Figures figures;
+    ToProto(ComputeFigures(sums, classes_), figures);
+    return figures;
+  };
+  return WorseThanPriorText(figures_of(progressive), figures_of(window));
 }
 
 std::optional<std::string> QualityReport::Tick(const EvaluationSums& progressive, uint64_t accepted,
@@ -30,7 +34,7 @@ std::optional<std::string> QualityReport::Tick(const EvaluationSums& progressive
   }
   if (progressive.rows < rows_at_) return std::nullopt;
   while (rows_at_ <= progressive.rows) rows_at_ *= 10;
-  return OfLoss(progressive);
+  return OfLoss(progressive, {});
 }
 
 std::optional<std::string> QualityReport::TickDrift(const DriftDetector::Drift& last) {
@@ -43,9 +47,10 @@ std::optional<std::string> QualityReport::TickDrift(const DriftDetector::Drift& 
 }
 
 std::optional<std::string> QualityReport::AtEnd(const EvaluationSums& progressive,
-                                                uint64_t accepted, uint64_t dropped) const {
+                                                const EvaluationSums& window, uint64_t accepted,
+                                                uint64_t dropped) const {
   std::optional<std::string> of_dropped = OfDropped(accepted, dropped);
-  std::optional<std::string> of_loss = OfLoss(progressive);
+  std::optional<std::string> of_loss = OfLoss(progressive, window);
   if (of_dropped && of_loss) return absl::StrCat(*of_dropped, "; and ", *of_loss);
   return of_dropped ? of_dropped : of_loss;
 }

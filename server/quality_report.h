@@ -25,12 +25,14 @@ class QualityReport {
   // Of a drift that has been found since the last call; the first call only looks.
   std::optional<std::string> TickDrift(const DriftDetector::Drift& last);
   // The same as Tick, for the end: what is wrong then, said before or not.
-  std::optional<std::string> AtEnd(const EvaluationSums& progressive, uint64_t accepted,
-                                   uint64_t dropped) const;
+  // `window`: of the newest rows.
+  std::optional<std::string> AtEnd(const EvaluationSums& progressive, const EvaluationSums& window,
+                                   uint64_t accepted, uint64_t dropped) const;
 
  private:
   static std::optional<std::string> OfDropped(uint64_t accepted, uint64_t dropped);
-  std::optional<std::string> OfLoss(const EvaluationSums& progressive) const;
+  std::optional<std::string> OfLoss(const EvaluationSums& progressive,
+                                    const EvaluationSums& window) const;
 
   size_t classes_;
   uint64_t dropped_at_ = 1;         // the next count of dropped updates that is worth a line

@@ -358,7 +358,7 @@ class ServerLoop {
     const uint64_t dropped = processor.counters().non_finite_updates();
     QualityReport& report = quality_.try_emplace(shard, shape_.classes).first->second;
     const std::optional<std::string> warning =
-        at_end ? report.AtEnd(processor.progressive(), accepted, dropped)
+        at_end ? report.AtEnd(processor.progressive(), processor.window().last(), accepted, dropped)
                : report.Tick(processor.progressive(), accepted, dropped);
     if (warning) spdlog::warn("shard {}: {}", shard, *warning);
     const std::optional<std::string> drift = report.TickDrift(processor.drift().last());

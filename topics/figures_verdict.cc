@@ -46,6 +46,20 @@ Remedy RemedyOf(FiguresOf of) {
   return {};
 }
 
+// By how much of the log loss, or of the error.
+std::string HowMuchWorse(const Figures& figures) {
+  if (figures.has_rmse()) {
+    return absl::StrFormat(
+        "the model is worse than always answering the mean of the targets: its root mean squared "
+        "error is %.6g, the mean's is %.6g",
+        figures.rmse(), figures.prior_rmse());
+  }
+  return absl::StrFormat(
+      "the model is worse than always answering the frequencies of the classes: its log loss is "
+      "%.4f, theirs is %.4f",
+      figures.log_loss(), figures.prior_log_loss());
+}
+
 }  // namespace
 
 bool IsWorseThanPrior(const Figures& figures) {
@@ -57,19 +71,20 @@ bool IsWorseThanPrior(const Figures& figures) {
 std::optional<std::string> WorseThanPriorText(const Figures& figures, FiguresOf of) {
   if (figures.rows() < kFewestRows || !IsWorseThanPrior(figures)) return std::nullopt;
   const bool is_scored = of == FiguresOf::kScored;
-  const std::string rows =
-      absl::StrCat(is_scored ? "on these " : "after ", figures.rows(), " rows");
-  const char* const when = is_scored ? "" : " (each row tested before it is learnt from)";
-  if (figures.has_rmse()) {
-    return absl::StrFormat(
-        "%s the model is worse than always answering the mean of the targets: its root mean "
-        "squared error is %.6g, the mean's is %.6g%s. %s",
-        rows, figures.rmse(), figures.prior_rmse(), when, RemedyOf(of).number);
-  }
-  return absl::StrFormat(
-      "%s the model is worse than always answering the frequencies of the classes: its log loss is "
-      "%.4f, theirs is %.4f%s. %s",
-      rows, figures.log_loss(), figures.prior_log_loss(), when, RemedyOf(of).classes);
+  const Remedy remedy = RemedyOf(of);
+  return absl::StrCat(is_scored ? "on these " : "after ", figures.rows(), " rows ",
+                      HowMuchWorse(figures),
+                      is_scored ? "" : " (each row tested before it is learnt from)", ". ",
+                      figures.has_rmse() ? remedy.number : remedy.classes);
+}
+
+std::optional<std::string> WorseThanPriorText(const Figures& all, const Figures& window) {
+  if (std::optional<std::string> of_all = WorseThanPriorText(all)) return of_all;
+  if (window.rows() < kFewestRows || !IsWorseThanPrior(window)) return std::nullopt;
+  return absl::StrCat("on the newest ", window.rows(), " rows ", HowMuchWorse(window),
+                      " (each row tested before it is learnt from), although of all rows it is "
+                      "not. What is to be learnt may have changed: let the model forget "
+                      "(--on-drift forget), or start a new job with rows like these");
 }
 
 }  // namespace millrace

@@ -25,4 +25,8 @@ bool IsWorseThanPrior(const Figures& figures);
 std::optional<std::string> WorseThanPriorText(const Figures& figures,
                                               FiguresOf of = FiguresOf::kJob);
 
+// The same of a job: of all its rows, and where they hide it, of the newest ones, whose figures
+// `window` are.
+std::optional<std::string> WorseThanPriorText(const Figures& all, const Figures& window);
+
 }  // namespace millrace

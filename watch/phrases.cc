@@ -43,7 +43,8 @@ std::optional<std::string> DriftNotice(const JobProgress& job) {
 std::vector<std::string> QualityWarning(const JobProgress& job, const Style& style, size_t width) {
   if (!job.server()) return {};
   std::vector<std::string> lines;
-  if (const auto warning = WorseThanPriorText(job.server()->progressive())) {
+  const auto& server = *job.server();
+  if (const auto warning = WorseThanPriorText(server.progressive(), server.window())) {
     for (const std::string& line : Wrapped("Warning: " + *warning + ".", width)) {
       lines.push_back(Inked(style, Ink::kWarn, line));
     }

@@ -95,7 +95,8 @@ std::string PlainLine(const JobProgress& job, const JobState& state, double wait
     absl::StrAppend(&line, "; warnings: ", warnings);
   }
   if (job.server()) {
-    if (const auto warning = WorseThanPriorText(job.server()->progressive())) {
+    const auto& server = *job.server();
+    if (const auto warning = WorseThanPriorText(server.progressive(), server.window())) {
       absl::StrAppend(&line, "; warning: ", *warning);
     }
     if (const auto drift = DriftNotice(job)) absl::StrAppend(&line, "; ", *drift);

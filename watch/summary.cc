@@ -137,7 +137,8 @@ Json Summary(const JobProgress& job, const std::string& name) {
   if (!recoveries.empty()) json["recoveries"] = std::move(recoveries);
   const std::vector<GroupProgress> groups = job.groups();
   if (!groups.empty()) json["server_groups"] = GroupsJson(groups);
-  const std::optional<std::string> warning = WorseThanPriorText(server.progressive());
+  const std::optional<std::string> warning =
+      WorseThanPriorText(server.progressive(), server.window());
   json["worse_than_prior"] = warning ? Json(*warning) : Json();
   const auto figures_json = [&](const Figures& figures) {
     return FiguresJson(figures, server.class_name());

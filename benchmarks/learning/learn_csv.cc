@@ -152,10 +152,14 @@ Json ToJson(const EvaluationSums& sums, size_t classes) {
 }
 
 // What a job's displays say of a model that is worse than the prior; null: it is not.
-Json VerdictOn(const EvaluationSums& sums, size_t classes) {
-  Figures figures;
-  ToProto(ComputeFigures(sums, classes), figures);
-  const std::optional<std::string> warning = WorseThanPriorText(figures);
+Json VerdictOn(const EvaluationSums& all, const EvaluationSums& window, size_t classes) {
+  const auto figures_of = [classes](const EvaluationSums& sums) {
+    Figures figures;
+    ToProto(ComputeFigures(sums, classes), figures);
+    return figures;
+  };
+  const std::optional<std::string> warning =
+      WorseThanPriorText(figures_of(all), figures_of(window));
   return warning ? Json(*warning) : Json();
 }
 
@@ -195,7 +199,7 @@ Status Run(const JobFlags& flags) {
       {"non_finite_updates", shard.counters().non_finite_updates()},
       {"drifts", shard.drift().last().count},
       {"seconds_per_row", seconds / static_cast<double>(rows.rows())},
-      {"worse_than_prior", VerdictOn(shard.progressive(), classes)},
+      {"worse_than_prior", VerdictOn(shard.progressive(), shard.window().last(), classes)},
       {"whole", ToJson(shard.progressive(), classes)},
       {"last_fifth", ToJson(shard.tail(), classes)},
   };

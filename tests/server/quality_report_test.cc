@@ -29,14 +29,20 @@ TEST(QualityReport, SaysThatAModelIsWorseThanGuessing) {
               Optional(HasSubstr("always answering the freq")));
   EXPECT_EQ(report.Tick(Rows(5000, 0.1f), 10, 0), std::nullopt) << "it has been said";
   EXPECT_THAT(report.Tick(Rows(10000, 0.1f), 10, 0), Optional(HasSubstr("after 10000 rows")));
-  EXPECT_THAT(report.AtEnd(Rows(10001, 0.1f), 10, 0), Optional(HasSubstr("--learning-rate")));
+  EXPECT_THAT(report.AtEnd(Rows(10001, 0.1f), {}, 10, 0), Optional(HasSubstr("--learning-rate")));
 }
 
 TEST(QualityReport, SaysNothingOfAModelThatLearns) {
   QualityReport report(2);
   EXPECT_EQ(report.Tick(Rows(2000, 0.6f), 10, 0), std::nullopt);
   EXPECT_EQ(report.Tick(Rows(2000, 0.5f), 10, 0), std::nullopt) << "no better is not worse";
-  EXPECT_EQ(report.AtEnd(Rows(2000, 0.6f), 10, 0), std::nullopt);
+  EXPECT_EQ(report.AtEnd(Rows(2000, 0.6f), {}, 10, 0), std::nullopt);
+}
+
+TEST(QualityReport, SaysAtTheEndThatAModelHasBecomeWorse) {
+  EXPECT_THAT(QualityReport(2).AtEnd(Rows(9000, 0.7f), Rows(1000, 0.2f), 10, 0),
+              Optional(HasSubstr("on the newest 1000 rows")));
+  EXPECT_EQ(QualityReport(2).AtEnd(Rows(9000, 0.7f), Rows(1000, 0.7f), 10, 0), std::nullopt);
 }
 
 TEST(QualityReport, CountsUpdatesThatWereNotFinite) {
@@ -44,7 +50,7 @@ TEST(QualityReport, CountsUpdatesThatWereNotFinite) {
   EXPECT_THAT(report.Tick({}, 20, 1), Optional(HasSubstr("1 of 20 updates")));
   EXPECT_EQ(report.Tick({}, 30, 9), std::nullopt);
   EXPECT_THAT(report.Tick({}, 40, 10), Optional(HasSubstr("10 of 40 updates")));
-  EXPECT_THAT(report.AtEnd({}, 41, 11), Optional(HasSubstr("11 of 41 updates")));
+  EXPECT_THAT(report.AtEnd({}, {}, 41, 11), Optional(HasSubstr("11 of 41 updates")));
 }
 
 TEST(QualityReport, SaysOfEachDriftOnceButNotOfThoseBeforeItLooked) {
@@ -64,7 +70,8 @@ TEST(QualityReport, SaysOfEachDriftOnceButNotOfThoseBeforeItLooked) {
 TEST(QualityReport, ComparesARegressionWithTheMean) {
   EvaluationSums sums;
   for (int i = 0; i < 1000; ++i) sums.AddTarget(static_cast<float>(i % 10), -50);
-  EXPECT_THAT(QualityReport(0).AtEnd(sums, 1, 0), Optional(HasSubstr("always answering the mean")));
+  EXPECT_THAT(QualityReport(0).AtEnd(sums, {}, 1, 0),
+              Optional(HasSubstr("always answering the mean")));
 }
 
 }  // namespace

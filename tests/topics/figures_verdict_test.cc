@@ -47,6 +47,20 @@ TEST(FiguresVerdict, IsSilentOfFewRowsAndOfWhatNoiseCosts) {
   EXPECT_TRUE(WorseThanPriorText(OfNumbers(1'000, 20.11)));
 }
 
+TEST(FiguresVerdict, SaysWhatIsWorseLatelyWhereAllRowsHideIt) {
+  EXPECT_THAT(
+      WorseThanPriorText(OfNumbers(20'000, 10), OfNumbers(1'000, 30)),
+      Optional(AllOf(HasSubstr("on the newest 1000 rows"), HasSubstr("is 30, the mean's is 20"),
+                     HasSubstr("although of all rows it is not"), HasSubstr("--on-drift forget"))));
+  EXPECT_THAT(WorseThanPriorText(OfClasses(20'000, 0.4), OfClasses(1'000, 0.6)),
+              Optional(HasSubstr("0.6000, theirs is 0.5000")));
+  EXPECT_FALSE(WorseThanPriorText(OfNumbers(20'000, 10), OfNumbers(1'000, 20.05)));
+  EXPECT_FALSE(WorseThanPriorText(OfNumbers(20'000, 10), OfNumbers(999, 30)));
+  EXPECT_FALSE(WorseThanPriorText(OfNumbers(20'000, 10), Figures()));
+  EXPECT_THAT(WorseThanPriorText(OfNumbers(20'000, 30), OfNumbers(1'000, 30)),
+              Optional(HasSubstr("after 20000 rows")));
+}
+
 TEST(FiguresVerdict, NamesTheArgumentsOfALearnerInPython) {
   EXPECT_THAT(WorseThanPriorText(OfClasses(1'000, 0.75), FiguresOf::kLearner),
               Optional(AllOf(HasSubstr("each row tested before it is learnt from"),
