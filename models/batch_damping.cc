@@ -18,19 +18,17 @@ constexpr size_t kRoot = Race::kValues;  // 1 / root of the curvature
 constexpr size_t kShared = kRoot + 1;    // of a feature's x, the part that others have as well
 static_assert(kShared < kRateLanes);
 
-// A worker's rows stand for those of others, but not for all that may be in them: what cancels out
-// in its own rows need not do so in theirs. So of the squares of what rows share so much counts
-// together, and the more workers there are, the less: that of so many workers.
-constexpr float kMostTogether = 0.75f;
-constexpr float kTogether = 16;
+// A row takes a change back in one direction, once. Where that leaves half of it (in the direction
+// of the bias, if there are many columns), the changes of more than 8 workers would add up to more
+// than twice the way. So with more than 4 only a part of what rows share is damped as one score,
+// and the rest feature by feature: docs/learning.md, g.
+float TogetherOf(float workers) { return std::min({1.0f, 0.5f + 2 / workers, 16 / workers}); }
+
 // How much of what a row has done to its score another row sees, as long as there is only one row:
 // where all are the same it is all of it, where they have nothing to do with each other nothing.
 constexpr float kSame = 0.5f;
 // As much as a pair of rows tells, that counts beside the pairs of the batch.
 constexpr float kPairs = 0.1f;
-// What a row has done is sent as far as no other row sees it, and so much of it in any case,
-// divided by the number of the others: all together do not do it much more than twice.
-constexpr float kInAnyCase = 1.5f;
 
 // Fills the lanes kRoot and kShared of a column. A word or category that the batch has more often
 // than the rows before it (the hour of its flights) is not that frequent in the rows of others.
@@ -47,12 +45,15 @@ void SetRootsAndShares(std::span<const float> last, size_t block_size, size_t co
     float* const block = &change[at] - Race::kCurvature;
     block[kRoot] = 1.0f / std::sqrt(all);
     const bool is_number = at < numeric * block_size;
-    block[kShared] = own > usual && !is_number ? std::sqrt(usual / own) : 1.0f;
+    // (A sum of 10^7 rows may be too large for a float to grow.)
+    const bool is_more = own_rows > 0 && own > usual;
+    block[kShared] = is_more && !is_number ? std::sqrt(usual / own) : 1.0f;
   }
 }
 
 // How much of what a row has done to its score another row sees, by constant and by decaying rates:
-// the square of the cosine between the two, of rows that follow each other.
+// the square of the cosine between the two, of rows that follow each other; by the curvatures of
+// the first column, for all columns.
 struct Sameness {
   float constant = 0;
   float decaying = 0;
@@ -107,12 +108,15 @@ Sameness SamenessOf(const LearntRows& rows, std::span<const float> change) {
   return high < least ? least : high;
 }
 
-// What rows like those of the batch make of its change.
+// Those that see a worker's change. docs/learning.md has the letters.
 struct Others {
-  float rows = 0;         // so many times as much as the row of the batch
-  float together = 0;     // of kMostTogether
-  float in_any_case = 0;  // at most 1
-  Sameness same;
+  float times = 0;     // each row of the batch stands for so many of theirs
+  float together = 0;  // g
+  // What a row has done is sent as far as no other row sees it, and at least this much of it. With
+  // 1 / (W - 1) all changes together are twice one worker's at most: an error changes its sign, and
+  // does not grow.
+  float in_any_case = 0;
+  Sameness same;  // c
 };
 
 // Of a column: the change as it is when rows like this one have seen it. Of what they share they
@@ -133,7 +137,7 @@ void LetRowsSee(std::span<const Feature> features, const Step& step, const Other
     own.plain += feature.x * x;
     own.rooted += feature.x * x * weights[kRoot];
   }
-  const RateLanes rates = Load<kRateLanes>(step.rates.of.data()) * (others.rows * step.curvature);
+  const RateLanes rates = Load<kRateLanes>(step.rates.of.data()) * (others.times * step.curvature);
   const RateLanes reach = rates * ByKind(shared.plain, shared.rooted);
   const RateLanes both = ByKind(own.plain, own.rooted);
   // (Not more than is left of it: rows before may have taken it back.)
@@ -175,20 +179,21 @@ LearntRows::LearntRow LearntRows::operator[](size_t row) const {
 // If a batch leaves the part q of an error, n of them, one after the other, leave q^n, and the k-th
 // one's change is q^(k - 1) of what it would be by itself. No worker knows which one it is. So each
 // sends the mean of them, for which 1 / n + (1 - 1 / n) q^(n / 2) stands: it is the same where q is
-// near 0 or 1. What q^(n / 2) of a change is, rows like its own tell, n / 2 times.
+// near 0 or 1. q^(n / 2) is found by letting each row of the batch act n / 2 times on the change.
 void DampChange(const LearntRows& rows, std::span<const float> last, size_t numeric,
                 uint32_t concurrent, std::span<float> change) {
   const size_t block_size = rows.columns() * kRateLanes;
   MILLRACE_CHECK(concurrent > 1 && last.size() == change.size());
   MILLRACE_CHECK(!last.empty() && last.size() % block_size == 0);
+  MILLRACE_CHECK(numeric < last.size() / block_size);  // the bias is no number
   const std::vector<float> alone(change.begin(), change.end());
   for (size_t c = 0; c < rows.columns(); ++c) {
     SetRootsAndShares(last, block_size, c, numeric, change);
   }
   const auto workers = static_cast<float>(concurrent);
-  const Others others = {.rows = workers / 2,
-                         .together = std::min(kMostTogether, kTogether / workers),
-                         .in_any_case = std::min(1.0f, kInAnyCase / (workers - 1)),
+  const Others others = {.times = workers / 2,
+                         .together = TogetherOf(workers),
+                         .in_any_case = 1 / (workers - 1),
                          .same = SamenessOf(rows, change)};
   for (size_t i = 0; i < rows.size(); ++i) {
     const LearntRows::LearntRow row = rows[i];

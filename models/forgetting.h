@@ -16,7 +16,8 @@ struct OnlineForgetting {
 
   // Keys before this one are weights of OnlineRace::kValues floats each; there the race begins.
   uint64_t weights_end = 0;
-  // From there on, if anywhere, there are sums of NewtonRacer, which are curvatures, too.
+  // The sums of NewtonRacer from here on, if any. A and b shrink alike: the weights stay, and new
+  // rows count more.
   uint64_t newton_begin = UINT64_MAX;
   // Whether the race forgets, too. Not where changes are still under way that were made of it as it
   // was: they subtract a part of it (OnlineSoftmax::Learn).

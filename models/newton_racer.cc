@@ -8,13 +8,13 @@
 namespace millrace {
 namespace {
 
-// 89 numbers of one column, or 24 of ten: as many floats as 680 weights have.
+// 88 numbers of one column, or 26 of ten: as many floats as 682 weights of one column have.
 constexpr size_t kMostSums = 4096;
 // Sums are floats of many additions: what is left of a number's curvature beside the other numbers
 // is not known to be less than that part of it.
 constexpr double kKnownTo = 1e-5;
 // Beyond any number that may be asked for, and its scores are still floats.
-constexpr double kLargestWeight = 1e25;
+constexpr double kLargestWeight = 1e20;
 
 // Makes of the lower triangle of a symmetric matrix, `size` x `size` by rows, its Cholesky factor.
 // A pivot is at least the one that `least` has for it.
@@ -137,7 +137,8 @@ void NewtonRacer::LearnColumn(size_t column, const OnlineLearner::Step& step) {
   }
   double reach = 0;
   for (size_t i = 0; i < size_; ++i) reach += turned_[i] * row_[i];
-  const double shorter = 1 / (1 + curvature * reach);
+  const double shorter =
+      1 / (1 + curvature * std::max(reach, 0.0));  // (rounding may take it below)
   for (size_t k = 0; k < size_; ++k) {
     weights[k] += turned_[k] * shorter * pull;
     const double by = turned_[k] * shorter * curvature;

@@ -43,7 +43,7 @@ struct OnlineRace {
   // The race counts a loss of n rows ago times (1 - 1 / kMemory)^n.
   static constexpr double kMemory = 2000;
   // Constant rates are for rows whose squares add up to this at most, and of a larger row as much
-  // shorter as it is larger: so no row is learnt by heart, however many features it has.
+  // shorter as it is larger: so no single row is followed, however many features it has.
   static constexpr float kLargestRow = 64;
   // A feature counts as one of at most this size, so that its square and sums of it are numbers.
   static constexpr float kLargestFeature = 1e6f;

@@ -20,9 +20,8 @@ void AddLoss(const BatchLoss& of_row, BatchLoss& loss) {
   loss.weight_sum += of_row.weight_sum;
 }
 
-// NewtonRacer's: as much as a row whose numbers are usual and whose class is open tells four times,
-// since a weight of a class is seldom large; and as a tenth of a row tells of a number, whose
-// weights have its unit.
+// NewtonRacer's ridge. Of classes: as much curvature as four rows with x = 1 and p = 1/2 have,
+// since a class's weights are seldom large. Of a number a tenth of a row's.
 constexpr float kRidgeOfClasses = 1;
 constexpr float kRidgeOfNumbers = 0.1f;
 

@@ -12,7 +12,8 @@ namespace millrace {
 // job's own settings, where one that a program does not know is an error, raises nothing.
 //
 // 2: batches that grow end at other rows (base/batch_growth.h).
-// 3: workers damp their changes in another way (models/batch_damping.h).
+// 3: an online learner has the sums of NewtonRacer and one more loss; workers damp their changes in
+// another way.
 inline constexpr uint32_t kProtocol = 3;
 
 }  // namespace millrace

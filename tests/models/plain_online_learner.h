@@ -293,7 +293,7 @@ class PlainOnlineLearner {
   void LetSee(const Learnt& row, size_t e, size_t k, double step, const PlainOnlineLearner& first,
               double workers, double same, std::map<Key, double>& left) const {
     const double times = workers / 2 * row.bend.at(k);
-    const double together = std::min(0.75, 16 / workers);
+    const double together = std::min({1.0, 0.5 + 2 / workers, 16 / workers});
     double score = 0;
     double itself = 0;  // what the row has done to it
     double reach = 0;
@@ -307,7 +307,7 @@ class PlainOnlineLearner {
       reach += times * rate * shared * shared;
     }
     itself = std::clamp(itself, std::min(0.0, score), std::max(0.0, score));
-    const double unseen = std::max(std::exp(-same * reach), std::min(1.0, 1.5 / (workers - 1)));
+    const double unseen = std::max(std::exp(-same * reach), 1 / (workers - 1));
     for (const auto& [feature, x] : row.features) {
       const double shared = x * Shared(k, feature, first);
       const double rate = RateOf(e, k, feature, row);

@@ -498,7 +498,7 @@ class PlainLearner {
   void LetSee(const Lesson& lesson, size_t c, size_t e, double same) {
     const double times = workers_ / 2.0 * lesson.bends[c];
     const double lost = workers_ / 2.0 * lesson.lost;
-    const double together = std::min(0.75, 16.0 / workers_);
+    const double together = std::min({1.0, 0.5 + 2.0 / workers_, 16.0 / workers_});
     double score = 0;
     double itself = 0;
     double size = 0;  // of the score, if all its parts had the same sign
@@ -515,7 +515,7 @@ class PlainLearner {
       both += rate * x * shared;
     }
     itself = std::clamp(itself, std::min(0.0, score), std::max(0.0, score));
-    const double unseen = std::max(std::exp(-same * reach), std::min(1.0, 1.5 / (workers_ - 1.0)));
+    const double unseen = std::max(std::exp(-same * reach), 1 / (workers_ - 1.0));
     const double move = times * together * (score - itself) / (1 + together * reach) +
                         (both > 0 ? itself * (1 - unseen) / both : 0);
     for (const auto& [key, x] : lesson.terms) {

@@ -38,7 +38,7 @@ TEST(ManyWeightsText, NamesTheBucketsOfAModelThatTravelsWhole) {
   EXPECT_EQ(ManyWeightsText(features, training), "");
   training.set_schedule(Training::BUFFER);
   EXPECT_THAT(ManyWeightsText(features, training),
-              ::testing::AllOf(HasSubstr("all 1572894 weights"), HasSubstr("--text-buckets 65536"),
+              ::testing::AllOf(HasSubstr("all 1572906 weights"), HasSubstr("--text-buckets 65536"),
                                ::testing::Not(HasSubstr("--categorical-buckets"))));
   spec.add_times("at");
   EXPECT_THAT(ManyWeightsText(features, training), HasSubstr("--categorical-buckets 4096"));
@@ -209,11 +209,11 @@ TEST(MakeModel, AnOnlineLearnerHasAllRatesOfAWeightInItsBlocksAndRows) {
   const std::unique_ptr<Model> dense = MakeModel(Features(100), Online());
   ASSERT_NE(dense->online(), nullptr);
   EXPECT_EQ(dense->block_size(), 6u);
-  EXPECT_EQ(dense->parameter_count(), 6u * (102 + 1 + 2)) << "features, bias, and the race";
+  EXPECT_EQ(dense->parameter_count(), 6u * (102 + 1 + 2 + 2)) << "features, bias, race, and sums";
   EXPECT_EQ(dense->row_width(), 0u);
   const std::unique_ptr<Model> wide = MakeModel(Features(200'000, 3), Online());
   ASSERT_NE(wide->online(), nullptr);
-  EXPECT_EQ(wide->parameter_count(), 18u * (2 + 1 + 1));
+  EXPECT_EQ(wide->parameter_count(), 18u * (2 + 1 + 1 + 2));
   EXPECT_EQ(wide->row_width(), 18u);
   EXPECT_EQ(MakeModel(Features(100), Training())->online(), nullptr);
 }
@@ -269,7 +269,7 @@ TEST(MakeServerOptions, AShardAddsUpTheChangesOfOnlineLearners) {
   EXPECT_EQ(options.updates, UpdateKind::kSums);
   EXPECT_EQ(options.optimizer.kind, OptimizerOptions::Kind::kSum);
   EXPECT_EQ(options.l2, 0);
-  EXPECT_EQ(options.range.size(), 3u * (102 + 1 + 2)) << "half of the parameters";
+  EXPECT_EQ(options.range.size(), 3u * (102 + 1 + 2 + 2)) << "half of the parameters";
   EXPECT_FALSE(options.embeddings.has_value());
   options = MakeServerOptions(Features(200'000, 3), training, ShardId(0));
   ASSERT_TRUE(options.embeddings.has_value());
