@@ -21,9 +21,9 @@ void AddLoss(const BatchLoss& of_row, BatchLoss& loss) {
 }
 
 // NewtonRacer's ridge. Of classes: as much curvature as four rows with x = 1 and p = 1/2 have,
-// since a class's weights are seldom large. Of a number a tenth of a row's.
+// since a class's weights are seldom large. Of a number a hundredth of a row's.
 constexpr float kRidgeOfClasses = 1;
-constexpr float kRidgeOfNumbers = 0.1f;
+constexpr float kRidgeOfNumbers = 0.01f;
 
 size_t RoundUpTo(size_t count, size_t to) { return (count + to - 1) / to * to; }
 

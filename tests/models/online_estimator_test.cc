@@ -160,7 +160,7 @@ class PlainEstimator {
       x[row.index[i]] = static_cast<double>(row.value[i]);
     return x;
   }
-  // The numbers and the bias, and what they say together: least squares with a ridge of .1, by
+  // The numbers and the bias, and what they say together: least squares with a ridge of .01, by
   // Gauss's elimination.
   static std::array<double, kNumeric + 1> NumbersOf(const std::map<uint32_t, double>& x) {
     std::array<double, kNumeric + 1> numbers{};
@@ -171,7 +171,7 @@ class PlainEstimator {
   double TogetherOf(const std::map<uint32_t, double>& x) const {
     auto a = matrix_;
     auto b = vector_;
-    for (size_t i = 0; i < b.size(); ++i) a[i][i] += 0.1;
+    for (size_t i = 0; i < b.size(); ++i) a[i][i] += 0.01;
     for (size_t i = 0; i < b.size(); ++i) {
       for (size_t j = i + 1; j < b.size(); ++j) {
         const double by = a[j][i] / a[i][i];

@@ -68,7 +68,7 @@ class PlainLearner {
     const auto race = batch.parameters.subspan(race_begin(), kRacers + counts());
     first_race_.assign(race.begin(), race.end());
     race_ = first_race_;
-    const double ridge = scenario_.regression ? 0.1 : 1;
+    const double ridge = scenario_.regression ? 0.01 : 1;
     if (newton_sums() == 0) return;
     newton_.emplace(scenario_.numeric, columns_, ridge,
                     batch.parameters.subspan(newton_begin(), newton_sums()));
