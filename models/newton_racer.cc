@@ -10,20 +10,23 @@ namespace {
 
 // 88 numbers of one column, or 26 of ten: as many floats as 682 weights of one column have.
 constexpr size_t kMostSums = 4096;
-// Sums are floats of many additions: what is left of a number's curvature beside the other numbers
-// is not known to be less than that part of it.
+// Sums that have been rounded (floats of many additions, or 16 bits on their way) need not be those
+// of any rows. What is left of a number's curvature beside the other numbers is at least this part
+// of it.
 constexpr double kKnownTo = 1e-5;
 // Beyond any number that may be asked for, and its scores are still floats.
 constexpr double kLargestWeight = 1e20;
+constexpr double kLargestRidge = 1e25;
 
 // Makes of the lower triangle of a symmetric matrix, `size` x `size` by rows, its Cholesky factor.
-// A pivot is at least the one that `least` has for it.
-void Factorise(size_t size, const std::vector<double>& least, std::vector<double>& matrix) {
+// False: less than kKnownTo of a pivot is left.
+bool Factorise(size_t size, std::vector<double>& matrix) {
   for (size_t j = 0; j < size; ++j) {
     double* const row_j = matrix.data() + j * size;
     double pivot = row_j[j];
     for (size_t k = 0; k < j; ++k) pivot -= row_j[k] * row_j[k];
-    row_j[j] = std::sqrt(std::max(pivot, least[j]));
+    if (!(pivot >= kKnownTo * row_j[j])) return false;
+    row_j[j] = std::sqrt(pivot);
     for (size_t i = j + 1; i < size; ++i) {
       double* const row_i = matrix.data() + i * size;
       double sum = row_i[j];
@@ -31,6 +34,7 @@ void Factorise(size_t size, const std::vector<double>& least, std::vector<double
       row_i[j] = sum / row_j[j];
     }
   }
+  return true;
 }
 
 // The inverse of factor x factor', all of it: the sum of the squares of the factor's inverse's
@@ -79,28 +83,37 @@ NewtonRacer::NewtonRacer(size_t numbers, size_t columns, float ridge, std::span<
   for (size_t c = 0; c < columns; ++c) Solve(c, sums.subspan(c * SumsOfColumn(), SumsOfColumn()));
 }
 
-void NewtonRacer::Solve(size_t column, std::span<const float> sums) {
-  std::vector<double> matrix(size_ * size_);
-  std::vector<double> least(size_);
-  size_t at = 0;
-  for (size_t i = 0; i < size_; ++i) {
-    for (size_t j = 0; j <= i; ++j) matrix[i * size_ + j] = static_cast<double>(sums[at++]);
-    double& diagonal = matrix[i * size_ + i];
-    // (Below 0 is none: who wrote the job's topics may have made it up.)
-    diagonal = std::max(diagonal, 0.0) + ridge_;
-    least[i] = kKnownTo * diagonal;
+// The ridge grows until the sums are those of some rows.
+std::vector<double> NewtonRacer::FactorOf(std::span<const float> sums) const {
+  for (double ridge = ridge_; ridge < kLargestRidge; ridge *= 10) {
+    std::vector<double> matrix(size_ * size_);
+    size_t at = 0;
+    for (size_t i = 0; i < size_; ++i) {
+      for (size_t j = 0; j <= i; ++j) matrix[i * size_ + j] = static_cast<double>(sums[at++]);
+      double& diagonal = matrix[i * size_ + i];
+      // (Below 0 is none: who wrote the job's topics may have made it up.)
+      diagonal = std::max(diagonal, 0.0) + ridge;
+    }
+    if (Factorise(size_, matrix)) return matrix;
   }
-  Factorise(size_, least, matrix);
+  return {};
+}
+
+void NewtonRacer::Solve(size_t column, std::span<const float> sums) {
+  const std::vector<double> factor = FactorOf(sums);
+  if (factor.empty()) return;  // sums that are none: it loses the race, and harms nobody
   double* const inverse = InverseOf(column);
-  Invert(size_, matrix, inverse);
+  Invert(size_, factor, inverse);
   double* const weights = weights_.data() + column * size_;
+  const std::span<const float> b = sums.last(size_);
   for (size_t k = 0; k < size_; ++k) {
-    const auto b = static_cast<double>(sums[at + k]);
-    for (size_t i = 0; i < size_; ++i) weights[i] += inverse[k * size_ + i] * b;
+    for (size_t i = 0; i < size_; ++i) {
+      weights[i] += inverse[k * size_ + i] * static_cast<double>(b[k]);
+    }
   }
   const auto is_sane = [](double weight) { return std::abs(weight) <= kLargestWeight; };
   if (std::all_of(weights, weights + size_, is_sane)) return;
-  std::fill_n(weights, size_, 0.0);  // of sums that are none: it loses the race, and harms nobody
+  std::fill_n(weights, size_, 0.0);
   std::fill_n(inverse, size_ * size_, 0.0);
 }
 

@@ -22,7 +22,8 @@ class NewtonRacer {
   // so many that it would be slow.
   static size_t SumsFor(size_t numbers, size_t columns);
 
-  // REQUIRES: sums.size() == SumsFor(numbers, columns) > 0. `ridge`: added to A.
+  // REQUIRES: sums.size() == SumsFor(numbers, columns) > 0. `ridge`: added to A; ten
+  // times as much, again and again, where the sums have been rounded so that they are no rows'.
   NewtonRacer(size_t numbers, size_t columns, float ridge, std::span<const float> sums);
 
   // The row that is tested and learnt from; `numbers` are scaled, and none is missing.
@@ -39,6 +40,8 @@ class NewtonRacer {
  private:
   size_t SumsOfColumn() const { return size_ * (size_ + 1) / 2 + size_; }
   double* InverseOf(size_t column) { return inverses_.data() + column * size_ * size_; }
+  // Of A and the ridge; empty: they are no rows' sums.
+  std::vector<double> FactorOf(std::span<const float> sums) const;
   void Solve(size_t column, std::span<const float> sums);
   void LearnColumn(size_t column, const OnlineLearner::Step& step);
 

@@ -31,30 +31,30 @@ PlainNewton::Column PlainNewton::Read(double ridge, std::span<const float> sums)
     for (size_t j = 0; j <= i; ++j) column.a[i][j] = column.a[j][i] = column.first[next++];
   }
   column.b.assign(column.first.begin() + static_cast<ptrdiff_t>(next), column.first.end());
-  std::vector<double> least;
-  for (size_t i = 0; i < size_; ++i) {
-    column.a[i][i] = std::max(column.a[i][i], 0.0) + ridge;
-    least.push_back(1e-5 * column.a[i][i]);
+  for (size_t i = 0; i < size_; ++i) column.a[i][i] = std::max(column.a[i][i], 0.0);
+  const Matrix sum = column.a;
+  for (double most = ridge; most < 1e25; most *= 10) {
+    column.a = sum;
+    for (size_t i = 0; i < size_; ++i) column.a[i][i] += most;
+    if (IsOfRows(column.a)) break;
   }
-  LiftPivots(least, column.a);
   column.weights = Solve(column.a, column.b);
   return column;
 }
 
 // Sums that have been rounded on their way need not be those of any rows. Then what is left of a
 // number's curvature, when the part that the numbers before it have is taken away, may be nothing.
-// It is at least a small part of all; what is missing is added to the diagonal.
-void PlainNewton::LiftPivots(const std::vector<double>& least, Matrix& a) {
-  Matrix left = a;
-  for (size_t j = 0; j < least.size(); ++j) {
-    const double lift = std::max(least[j] - left[j][j], 0.0);
-    a[j][j] += lift;
-    left[j][j] += lift;
-    for (size_t i = j + 1; i < least.size(); ++i) {
-      const double factor = left[i][j] / left[j][j];
-      for (size_t k = j; k < least.size(); ++k) left[i][k] -= factor * left[j][k];
+bool PlainNewton::IsOfRows(Matrix a) {
+  for (size_t j = 0; j < a.size(); ++j) {
+    if (!(a[j][j] > 0)) return false;
+    const double most = a[j][j];
+    for (size_t k = 0; k < j; ++k) {
+      const double factor = a[j][k] / a[k][k];
+      for (size_t i = k; i < a.size(); ++i) a[j][i] -= factor * a[k][i];
     }
+    if (a[j][j] < 1e-5 * most) return false;
   }
+  return true;
 }
 
 // Gauss and Jordan's elimination, by the largest pivots.

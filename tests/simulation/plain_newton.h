@@ -43,7 +43,7 @@ class PlainNewton {
     std::vector<Rounded> added;
   };
   Column Read(double ridge, std::span<const float> sums) const;
-  static void LiftPivots(const std::vector<double>& least, Matrix& a);
+  static bool IsOfRows(Matrix a);
   static std::vector<double> Solve(Matrix a, std::vector<double> b);
 
   const size_t size_;  // the numbers and the bias
