@@ -13,6 +13,8 @@ using Race = OnlineRace;
 
 // An error counts as one of at most this size, so that sums of squares are numbers.
 constexpr float kMostError = 1e17f;
+// As many deviations of the targets count as a racer's error at most.
+constexpr double kMostUnits = 1e6;
 
 float Clamped(float error, float most) {
   // (What is not a number is no error that one could learn from.)
@@ -76,7 +78,7 @@ BatchLoss OnlineEstimator::LossOfRow(const Row& row) const {
 bool OnlineEstimator::Learn(std::span<const Term> terms, const Row& row, RaceView race) {
   if (!before_.known()) return false;
   const float distance = DistanceOf(row);
-  CountRace(distance, race);
+  CountRace(distance, row.target, race);
   SetTerms(terms);
   const Rates reach = AddCurvature(terms, 0, 1.0f);
   Move(terms, 0, StepsOf(distance, reach));
@@ -86,10 +88,19 @@ bool OnlineEstimator::Learn(std::span<const Term> terms, const Row& row, RaceVie
   return true;
 }
 
-void OnlineEstimator::CountRace(float distance, RaceView& race) const {
+// In units of the targets' deviation, the row's own included: so losses are of the same size,
+// whatever the targets' unit is.
+void OnlineEstimator::CountRace(float distance, float target, RaceView& race) const {
   constexpr auto kKept = static_cast<float>(1 - 1 / Race::kMemory);
-  const float limit = Limit();
-  const auto loss_of = [&](float size) {
+  TargetMoments with = before_;
+  with.Add(target);
+  const double unit = with.deviation();
+  const auto in_units = [&](float size) {
+    return static_cast<float>(std::min(static_cast<double>(size) / unit, kMostUnits));
+  };
+  const float limit = in_units(Limit());
+  const auto loss_of = [&](float error) {
+    const float size = in_units(std::abs(error));
     if (loss_.error == ErrorLoss::kAbsolute) return size;
     if (limit > 0 && size > limit) return limit * (2 * size - limit);
     return size * size;
@@ -97,10 +108,10 @@ void OnlineEstimator::CountRace(float distance, RaceView& race) const {
   static_assert(kNewtonLane == Race::kNewton);
   for (size_t e = 0; e <= Race::kNewton; ++e) {
     if (!takes_part(e)) continue;
-    race.losses[e] = race.losses[e] * kKept + loss_of(std::abs(ErrorOf(e, distance)));
+    race.losses[e] = race.losses[e] * kKept + loss_of(ErrorOf(e, distance));
   }
   float& without_features = race.losses[Race::kPrior];
-  without_features = without_features * kKept + loss_of(std::abs(Clamped(distance, kMostError)));
+  without_features = without_features * kKept + loss_of(Clamped(distance, kMostError));
   race.counts[0] = race.counts[0] * kKept + 1;
 }
 

@@ -30,7 +30,7 @@ class OnlineEstimator final : public OnlineLearner {
   float ErrorOf(size_t lane, float distance) const;
   // Beyond which errors count linearly; 0: no limit is known, or there is none.
   float Limit() const;
-  void CountRace(float distance, RaceView& race) const;
+  void CountRace(float distance, float target, RaceView& race) const;
   Rates StepsOf(float distance, const Rates& reach) const;
 
   const ScoreLoss loss_;

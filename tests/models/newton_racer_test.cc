@@ -133,7 +133,8 @@ TEST(NewtonRacer, SumsOfFewRowsInSixteenBitsGiveWeightsOfTheirSize) {
       for (size_t i = 0; i < sums.size(); ++i) {
         sums[i] += std::bit_cast<float>(std::bit_cast<uint32_t>(change[i]) & 0xffff0000u);
       }
-      for (const double weight : NewtonRacer(6, 1, 0.01f, sums).Weights(0)) {
+      const NewtonRacer next(6, 1, 0.01f, sums);
+      for (const double weight : next.Weights(0)) {
         ASSERT_LT(std::abs(weight), 100) << job << " " << rows;
       }
     }

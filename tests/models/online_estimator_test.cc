@@ -64,6 +64,11 @@ class Estimates {
 
   const OnlineSoftmax& model() const { return model_; }
   const std::vector<float>& parameters() const { return parameters_; }
+  // The losses of the racers, then the count of rows.
+  std::span<const float> Race() const {
+    return std::span(parameters_)
+        .subspan((kFeatures + 1) * model_.block_size(), RaceView::FloatsFor(0));
+  }
   const Moments& moments() const { return moments_; }
 
  private:
@@ -134,11 +139,12 @@ class PlainEstimator {
     const double prediction = mean + together;
     const auto target = static_cast<double>(row.target);
     if (targets_ > 0) {
-      LearnFrom(x, of_racers, target - mean);
+      LearnFrom(x, of_racers, target - mean, DeviationWith(target));
       errors_ += std::abs(prediction - target);
       ++predicted_;
     }
     sum_ += target;
+    squares_ += target * target;
     targets_ += 1;
     for (size_t i = 0; i < kNumeric; ++i) columns_[i].push_back(row.numeric[i]);
     return prediction;
@@ -167,6 +173,11 @@ class PlainEstimator {
     for (uint32_t i = 0; i < kNumeric; ++i) numbers[i] = x.contains(i) ? x.at(i) : 0;
     numbers[kNumeric] = 1;
     return numbers;
+  }
+  // Of all targets so far and this one.
+  double DeviationWith(double target) const {
+    const double mean = (sum_ + target) / (targets_ + 1);
+    return std::sqrt((squares_ + target * target) / (targets_ + 1) - mean * mean);
   }
   double TogetherOf(const std::map<uint32_t, double>& x) const {
     auto a = matrix_;
@@ -205,12 +216,12 @@ class PlainEstimator {
                : size * size;
   }
   void LearnFrom(const std::map<uint32_t, double>& x, const std::array<double, 7>& of_racers,
-                 double distance) {
+                 double distance, double unit) {
     const double usual = predicted_ == 0 ? 0 : errors_ / predicted_;
     const double limit =
         loss_.error == ErrorLoss::kHuber ? static_cast<double>(loss_.huber) * usual : usual;
     for (size_t e = 0; e < 7; ++e) {
-      losses_[e] = losses_[e] * 0.9995 + LossOf(of_racers[e] - distance, limit);
+      losses_[e] = losses_[e] * 0.9995 + LossOf((of_racers[e] - distance) / unit, limit / unit);
     }
     double pull = distance - of_racers[5];
     if (loss_.error != ErrorLoss::kSquared && limit > 0) pull = std::clamp(pull, -limit, limit);
@@ -247,6 +258,7 @@ class PlainEstimator {
   double rows_ = 0;
   std::array<std::vector<double>, kNumeric> columns_;
   double sum_ = 0;
+  double squares_ = 0;
   double targets_ = 0;
   double errors_ = 0;
   double predicted_ = 0;
@@ -264,6 +276,26 @@ TEST(OnlineEstimator, OneWorkerLearnsWhatThePlainEstimatorOfThePageLearns) {
       const double expected = plain.Next(rows[i]);
       EXPECT_NEAR(is[i], expected, 1e-4 * (1 + std::abs(expected)))
           << "row " << i << " of loss " << static_cast<int>(error);
+    }
+  }
+}
+
+// The losses of the race were squares in the targets' unit: of 10^10 a shard took none of them.
+TEST(OnlineEstimator, TheRaceIsOfTheSameSizeInAnyUnitOfTheTargets) {
+  for (const ErrorLoss error : {ErrorLoss::kSquared, ErrorLoss::kAbsolute, ErrorLoss::kHuber}) {
+    const ScoreLoss loss{.of_classes = false, .error = error, .huber = 1.2f};
+    const std::vector<Row> rows = RandomTargets(300, 1);
+    Estimates estimates(loss);
+    estimates.Learn(rows, 32);
+    for (const float unit : {1e-12f, 1e12f}) {
+      std::vector<Row> in_unit = rows;
+      for (Row& row : in_unit) row.target *= unit;
+      Estimates of_unit(loss);
+      of_unit.Learn(in_unit, 32);
+      const std::span<const float> race = estimates.Race();
+      for (size_t i = 0; i < race.size(); ++i) {
+        EXPECT_NEAR(of_unit.Race()[i], race[i], 1e-2f * (1 + race[i])) << unit << ", " << i;
+      }
     }
   }
 }

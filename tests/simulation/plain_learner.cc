@@ -352,9 +352,13 @@ class PlainLearner {
     return training.loss() == Training::ABSOLUTE ? usual : 0;
   }
 
-  double LossOf(double error) const {
-    const double size = std::abs(error);
-    const double limit = Limit();
+  // In units of the targets' deviation, the row's own included.
+  double LossOf(double error, float target) const {
+    TargetMoments with = moments_.target;
+    with.Add(target);
+    const double unit = with.deviation();
+    const double size = std::min(std::abs(error) / unit, 1e6);
+    const double limit = std::min(Limit() / unit, 1e6);
     if (scenario_.training.loss() == Training::ABSOLUTE) return size;
     return limit > 0 && size > limit ? limit * (2 * size - limit) : size * size;
   }
@@ -372,7 +376,7 @@ class PlainLearner {
         together += shares[e] * scores[e];
       }
       for (size_t e = 0; e < kRacers; ++e) {
-        if (races(e)) race_[e] = race_[e] * kForgets + LossOf(scores[e] - away);
+        if (races(e)) race_[e] = race_[e] * kForgets + LossOf(scores[e] - away, row.target);
       }
       race_[kRacers] = race_[kRacers] * kForgets + 1;
       Begin(terms);
