@@ -16,7 +16,8 @@ constexpr size_t kMostSums = 4096;
 constexpr double kKnownTo = 1e-5;
 // Beyond any number that may be asked for, and its scores are still floats.
 constexpr double kLargestWeight = 1e20;
-constexpr double kLargestRidge = 1e25;
+// Beside any sum of floats the ridge is then large.
+constexpr int kMostTimesLarger = 42;
 
 // Makes of the lower triangle of a symmetric matrix, `size` x `size` by rows, its Cholesky factor.
 // False: less than kKnownTo of a pivot is left.
@@ -85,7 +86,8 @@ NewtonRacer::NewtonRacer(size_t numbers, size_t columns, float ridge, std::span<
 
 // The ridge grows until the sums are those of some rows.
 std::vector<double> NewtonRacer::FactorOf(std::span<const float> sums) const {
-  for (double ridge = ridge_; ridge < kLargestRidge; ridge *= 10) {
+  double ridge = ridge_;
+  for (int times = 0; times < kMostTimesLarger; ++times, ridge *= 10) {
     std::vector<double> matrix(size_ * size_);
     size_t at = 0;
     for (size_t i = 0; i < size_; ++i) {

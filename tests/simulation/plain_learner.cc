@@ -113,11 +113,11 @@ class PlainLearner {
       return std::to_string(change.parameters.size()) + " parameters instead of " +
              std::to_string(end);
     }
-    const std::string of_weights = CompareWeights(change);
+    std::string of_weights = CompareWeights(change);
     if (!of_weights.empty()) return of_weights;
-    const std::string of_race = CompareRace(change.parameters.subspan(race_begin()));
+    std::string of_race = CompareRace(change.parameters.subspan(race_begin()));
     if (!of_race.empty() || !newton_) return of_race;
-    const std::string of_sums = newton_->Compare(change.parameters.subspan(newton_begin()));
+    std::string of_sums = newton_->Compare(change.parameters.subspan(newton_begin()));
     if (!of_sums.empty()) return of_sums;
     const auto is_set = [](float padding) { return padding != 0; };
     if (!std::ranges::any_of(change.parameters.subspan(newton_begin() + newton_sums()), is_set)) {

@@ -33,9 +33,9 @@ PlainNewton::Column PlainNewton::Read(double ridge, std::span<const float> sums)
   column.b.assign(column.first.begin() + static_cast<ptrdiff_t>(next), column.first.end());
   for (size_t i = 0; i < size_; ++i) column.a[i][i] = std::max(column.a[i][i], 0.0);
   const Matrix sum = column.a;
-  for (double most = ridge; most < 1e25; most *= 10) {
+  for (int times = 0; times < 42; ++times, ridge *= 10) {
     column.a = sum;
-    for (size_t i = 0; i < size_; ++i) column.a[i][i] += most;
+    for (size_t i = 0; i < size_; ++i) column.a[i][i] += ridge;
     if (IsOfRows(column.a)) break;
   }
   column.weights = Solve(column.a, column.b);
