@@ -31,8 +31,8 @@ struct OnlineRace {
   }();
   static constexpr size_t kCurvature = kRates;
   static constexpr size_t kValues = kRates + 1;
-  // After the rates race what knows the numeric columns together (NewtonRacer), if there is one,
-  // and what learns from no feature: it predicts how frequent each class has been.
+  // The racers after the rates: the one that knows the numeric columns together (NewtonRacer), if
+  // there is one, and the one that uses no feature, but predicts how frequent each class has been.
   static constexpr size_t kNewton = kRates;
   static constexpr size_t kPrior = kNewton + 1;
   static constexpr size_t kRacers = kPrior + 1;
@@ -112,7 +112,12 @@ class OnlineLearner {
 
   // What takes part in the race beside the rates; may be null. To be set before SetRace; it has to
   // outlive the last Learn, and to have the row that is tested.
-  void SetNewton(const NewtonRacer* newton) { newton_ = newton; }
+  void SetNewton(const NewtonRacer* newton) {
+    newton_ = newton;
+    has_newton_ = newton != nullptr;
+  }
+  // Enough for the shares and Mix, which ask it for no score.
+  void SetHasNewton(bool has_newton) { has_newton_ = has_newton; }
 
   // Takes the race as it stands: how much each racer counts from here on. To be called again when
   // it has changed.
@@ -147,7 +152,7 @@ class OnlineLearner {
 
   explicit OnlineLearner(size_t columns);
 
-  bool takes_part(size_t racer) const { return racer != OnlineRace::kNewton || newton_ != nullptr; }
+  bool takes_part(size_t racer) const { return racer != OnlineRace::kNewton || has_newton_; }
   // By the exponents of those that take part, at most 0 (exponential weights: Vovk 1990).
   void SetShares(const std::array<float, OnlineRace::kRacers>& exponents);
   // Fills scores_; all together: `prior` of each column, and the others' by their shares.
@@ -175,6 +180,7 @@ class OnlineLearner {
  private:
   const size_t columns_;
   const NewtonRacer* newton_ = nullptr;
+  bool has_newton_ = false;
   std::array<float, OnlineRace::kRacers> shares_{};  // they add up to 1
   std::vector<float> squares_;                       // terms: x^2
   float sum_of_squares_ = 0;

@@ -295,11 +295,10 @@ std::vector<float> OnlineSoftmax::OfScores(std::vector<float> weights) const {
   return of_both;
 }
 
-std::unique_ptr<OnlineLearner> OnlineSoftmax::LearnerOf(std::span<const float> parameters,
-                                                        const NewtonRacer* newton) const {
+std::unique_ptr<OnlineLearner> OnlineSoftmax::LearnerOf(std::span<const float> parameters) const {
   MILLRACE_CHECK(parameters.size() == parameter_count());
   std::unique_ptr<OnlineLearner> learner = MakeLearner();
-  learner->SetNewton(newton);
+  learner->SetHasNewton(NewtonRacer::SumsFor(shape_.numeric, columns_) > 0);
   std::vector<float> race(parameters.begin() + static_cast<ptrdiff_t>(RaceKey()),
                           parameters.begin() + static_cast<ptrdiff_t>(NewtonKey()));
   learner->SetRace(RaceView::Of(race, shape_.classes));
@@ -308,13 +307,12 @@ std::unique_ptr<OnlineLearner> OnlineSoftmax::LearnerOf(std::span<const float> p
 
 std::vector<float> OnlineSoftmax::MixBlocks(std::span<const float> parameters,
                                             std::span<const float> blocks) const {
-  const std::optional<NewtonRacer> newton = MakeNewton(parameters);
-  return OfScores(Mix(*LearnerOf(parameters, newton ? &*newton : nullptr), blocks));
+  return OfScores(Mix(*LearnerOf(parameters), blocks));
 }
 
 std::vector<float> OnlineSoftmax::MixedParameters(std::span<const float> parameters) const {
   const std::optional<NewtonRacer> newton = MakeNewton(parameters);
-  const auto learner = LearnerOf(parameters, newton ? &*newton : nullptr);
+  const auto learner = LearnerOf(parameters);
   std::vector<float> weights = Mix(*learner, parameters.first(RaceKey()));
   const size_t bias = weights.size() - columns_;
   for (size_t c = 0; c < columns_; ++c) {

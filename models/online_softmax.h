@@ -97,8 +97,7 @@ class OnlineSoftmax final : public Model {
   // None, where the sums would be too many.
   std::optional<NewtonRacer> MakeNewton(std::span<const float> parameters) const;
   // With the race as it stands.
-  std::unique_ptr<OnlineLearner> LearnerOf(std::span<const float> parameters,
-                                           const NewtonRacer* newton) const;
+  std::unique_ptr<OnlineLearner> LearnerOf(std::span<const float> parameters) const;
   // Of the rates, columns_ for each block; and what scores they are of, score_count() for each.
   std::vector<float> Mix(const OnlineLearner& learner, std::span<const float> blocks) const;
   std::vector<float> OfScores(std::vector<float> weights) const;
