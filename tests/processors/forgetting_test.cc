@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "models/online_learner.h"
 #include "stores/memory_byte_map.h"
 #include "tests/processors/server_fixture.h"
 #include "topics/partitioning.h"
@@ -61,7 +62,7 @@ TEST(ForgettingTest, AShardForgetsOnceWithTheFirstRoundThatTellsOfADrift) {
   server.Send(Change(server, 2, 0));
   EXPECT_THAT(Curvatures(server), ElementsAre(3, 3));
   for (uint64_t key = 0; key < 24; ++key) {
-    const bool is_loss = key >= 12 && key < 18;
+    const bool is_loss = key >= 12 && key < 12 + OnlineRace::kRacers;
     if (key == 5 || key == 11) continue;
     EXPECT_EQ(server.weights()[key], is_loss ? 12 : 192) << key;
   }
