@@ -38,10 +38,16 @@ constexpr double kAskAgainS = 0.05;
 // Of the rows that a step reads, wants or changes: a message has much room, but not any amount.
 constexpr size_t kMostRowBytes = size_t{256} << 20;
 
-absl::Status CheckNumbers(const Param& param, std::span<const float> numbers, const char* what) {
-  if (AllWithin(numbers, kLargestValue)) return absl::OkStatus();
+absl::Status BadNumber(const Param& param, const char* what) {
   return absl::InvalidArgumentError("the parameter " + param.spec().name + ": a NaN, an infinity " +
                                     "or a number beyond 1e18 in its " + what);
+}
+
+absl::StatusOr<std::vector<float>> CopyOf(const Param& param, std::span<const float> numbers,
+                                          const char* what) {
+  std::vector<float> copy;
+  if (!AppendWithin(numbers, kLargestValue, copy)) return BadNumber(param, what);
+  return copy;
 }
 
 absl::Status CheckGradOf(const Table& table, std::span<const float> numbers, const char* what) {
@@ -119,9 +125,8 @@ class ParameterManager::Impl {
 
   absl::Status Put(const Param& param) {
     MILLRACE_RETURN_IF_ERROR(CheckHasNotLeft());
-    MILLRACE_RETURN_IF_ERROR(CheckNumbers(param, param.data(), "data"));
-    open_.put.insert_or_assign(static_cast<uint32_t>(param.id()),
-                               std::vector<float>(param.data().begin(), param.data().end()));
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<float> values, CopyOf(param, param.data(), "data"));
+    open_.put.insert_or_assign(static_cast<uint32_t>(param.id()), std::move(values));
     return absl::OkStatus();
   }
 
@@ -161,8 +166,8 @@ class ParameterManager::Impl {
   // Those of the last ReadRows: as many as ids were given to it, of the table's width.
   void CopyRows(const Table& table, std::span<float> rows) {
     const AskedRows& asked = rows_read_.at(table.id()).rows;
-    steps().CopyRows(asked.distinct(), row_scratch_);
-    asked.Spread(row_scratch_, steps().row_width(), table.width(), rows);
+    asked.Spread(steps().Rows(asked.distinct(), row_scratch_), steps().row_width(), table.width(),
+                 rows);
   }
 
   absl::Status WantRows(const Table& table, std::span<const uint64_t> ids) {
@@ -190,7 +195,9 @@ class ParameterManager::Impl {
     // (Where rows are updated once more, nothing has changed until all is known to be well.)
     const bool is_again = Overlap(open_.table_rows.ids, sums.ids);
     if (is_again) AddRows(open_.table_rows, TablesOf(features_), sums);
-    MILLRACE_RETURN_IF_ERROR(CheckGradOf(table, sums.values, "sum of the step's updates"));
+    if (is_again || asked.distinct().size() < asked.size()) {
+      MILLRACE_RETURN_IF_ERROR(CheckGradOf(table, sums.values, "sum of the step's updates"));
+    }
     if (is_again) {
       open_.table_rows = std::move(sums);
     } else {
@@ -209,7 +216,7 @@ class ParameterManager::Impl {
   }
 
   absl::Status Update(const Param& param) {
-    MILLRACE_RETURN_IF_ERROR(CheckNumbers(param, param.grad(), "grad"));
+    MILLRACE_ASSIGN_OR_RETURN(std::vector<float> sum, CopyOf(param, param.grad(), "grad"));
     MILLRACE_RETURN_IF_ERROR(Begin());
     MILLRACE_RETURN_IF_ERROR(CheckHasNotLeft());
     if (IsSequential() && read_ != next_) {
@@ -220,14 +227,13 @@ class ParameterManager::Impl {
     }
     const auto number = static_cast<uint32_t>(param.id());
     const auto before = open_.part.find(number);
-    std::vector<float> sum(param.grad().begin(), param.grad().end());
     if (before == open_.part.end()) {
       open_.part.emplace(number, std::move(sum));
       return absl::OkStatus();
     }
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += before->second[i];
     // (The servers would take such a step as one without updates.)
-    MILLRACE_RETURN_IF_ERROR(CheckNumbers(param, sum, "sum of the step's updates"));
+    if (!AllWithin(sum, kLargestValue)) return BadNumber(param, "sum of the step's updates");
     before->second = std::move(sum);
     return absl::OkStatus();
   }

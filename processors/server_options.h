@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,13 @@ namespace millrace {
 // The largest absolute value in an update, and of a weight. The square of a larger one is not a
 // finite float, and a few of them would make the weights infinite.
 inline constexpr float kLargestValue = 1e18f;
+// Whether so many values that are no larger may add up, or their sum divided by `weight` be, to
+// more than a float has room for. (Half of that: sums of floats are rounded.)
+constexpr bool MayOverflow(size_t values, double weight) {
+  constexpr double kMost = double{std::numeric_limits<float>::max()} / 2;
+  const double sum = static_cast<double>(values) * double{kLargestValue};
+  return !(weight > 0 && sum < kMost && sum / weight < kMost);
+}
 
 // What workers' updates are, and how the shard combines them.
 enum class UpdateKind {

@@ -28,14 +28,18 @@ DeadLetter LetterOf(const GradientRecord& record, const ServerOptions& options,
 
 }  // namespace
 
+bool HasSaneParts(const Gradient::Update& update) {
+  const auto are_sane = [](const auto& parts) {
+    return std::ranges::all_of(
+        parts, [](const ParameterPart& part) { return AllWithin(Values(part), kLargestValue); });
+  };
+  return are_sane(update.put()) && are_sane(update.part()) &&
+         AllWithin(update.embeddings(), kLargestValue);
+}
+
 // Moments that no rows can have given are poison too: merged, they divide by zero.
 bool IsSane(const Gradient::Update& update, float largest) {
-  const auto parts_are_sane = [largest](const auto& parts) {
-    return std::ranges::all_of(
-        parts, [largest](const ParameterPart& part) { return AllWithin(Values(part), largest); });
-  };
-  return AllWithin(update.slice(), largest) && parts_are_sane(update.put()) &&
-         parts_are_sane(update.part()) && AllWithin(update.embeddings(), kLargestValue) &&
+  return AllWithin(update.slice(), largest) && HasSaneParts(update) &&
          std::isfinite(update.weight_sum()) && update.weight_sum() >= 0 &&
          AreFinite(update.progressive()) && AreFinite(update.tail()) &&
          std::isfinite(update.train_loss()) && FromProto(update.moments()).IsValid();

@@ -44,8 +44,10 @@ struct GradientRecord {
 };
 
 // Whether a shard adds the update, and not an empty one in its place: its values are finite, the
-// dense ones are at most `largest`, and its figures can be those of rows.
+// dense ones of a model are at most `largest`, and its figures can be those of rows.
 bool IsSane(const Gradient::Update& update, float largest = kLargestValue);
+// Of what it says of named parameters, and of embedding rows: each number is at most kLargestValue.
+bool HasSaneParts(const Gradient::Update& update);
 
 // The results of processing a record. Answers are made from state, so only their receivers are
 // listed; a worker may be listed twice.

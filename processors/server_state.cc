@@ -186,6 +186,8 @@ Status ServerProcessor::CheckMember(const ShardState::Member& member) const {
   Clock clock(member.clock());
   for (const Gradient::Update& update : member.pending()) {
     MILLRACE_RETURN_IF_ERROR(CheckUpdate(update, clock++, decoder_.shape()));
+    // (Such a one was dropped when it came.)
+    if (!HasSaneParts(update)) return BadState(name + " has an update with a value beyond 1e18");
   }
   return absl::OkStatus();
 }

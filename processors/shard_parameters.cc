@@ -47,7 +47,7 @@ StatusOr<ShardParameters::Outcome> ShardParameters::Step(
   outcome.is_finite = SumsAreFinite() && rows_are_finite;
   if (!outcome.is_finite) return outcome;
   for (Parameter& parameter : parameters_) {
-    if (!parameter.is_named) continue;
+    if (parameter.summed == 0) continue;
     const auto call = [&](const ParameterHandler& handler, const ParameterSlice& slice) {
       return handler.HandleUpdate(slice, parameter.sum, parameter.weight);
     };
@@ -154,7 +154,7 @@ std::span<const float> ShardParameters::AsRead(std::span<const float> values,
 uint64_t ShardParameters::Combine(std::span<const Gradient::Update* const> updates) {
   uint64_t before_put = 0;
   for (Parameter& parameter : parameters_) {
-    parameter.is_named = false;
+    parameter.summed = 0;
     parameter.sum = {};
   }
   for (const Gradient::Update* update : updates) {
@@ -166,27 +166,29 @@ uint64_t ShardParameters::Combine(std::span<const Gradient::Update* const> updat
       }
       const std::span<const float> values = Values(part);
       MILLRACE_CHECK(values.size() == parameter.part.size());
-      const bool replaces = !parameter.is_named || parameter.handler->combination() ==
-                                                       ParameterHandler::Combination::kLast;
+      const bool replaces = parameter.summed == 0 || parameter.handler->combination() ==
+                                                         ParameterHandler::Combination::kLast;
       if (replaces) {
         parameter.sum = values;  // which need not be copied
         parameter.weight = update->weight_sum();
+        parameter.summed = 1;
       } else {
         const std::span<float> sum = ScratchOf(parameter);
         for (size_t i = 0; i < sum.size(); ++i) sum[i] = parameter.sum[i] + values[i];
         parameter.sum = sum;
         parameter.weight += update->weight_sum();
+        ++parameter.summed;
       }
-      parameter.is_named = true;
     }
   }
   return before_put;
 }
 
-// Sane updates may overflow together, or be divided by a tiny weight.
+// Sane updates may overflow together, or be divided by a tiny weight. (Where they cannot, to look
+// at all of them would take as long as the step.)
 bool ShardParameters::SumsAreFinite() const {
   return std::ranges::all_of(parameters_, [](const Parameter& parameter) {
-    return !parameter.is_named ||
+    return parameter.summed == 0 || !MayOverflow(parameter.summed, parameter.weight) ||
            AreFinite(parameter.sum, static_cast<float>(1.0 / parameter.weight));
   });
 }

@@ -77,12 +77,13 @@ class ShardParameters {
     uint64_t updates = 0;
     // Scratch of Step.
     double weight = 0;
-    bool is_named = false;
+    size_t summed = 0;             // updates in `sum`; 0: none names the parameter
     std::span<const float> sum{};  // in sums_, or in the only update that counts
   };
 
   // What the updates say of the parameters, which views them then; returns parts_before_put.
   uint64_t Combine(std::span<const Gradient::Update* const> updates);
+  // Whether they are, also when they are divided by their weights.
   bool SumsAreFinite() const;
   // Returns whether it worked.
   bool Put(const Parameter& parameter, std::span<const float> values, ParameterShard& shard,

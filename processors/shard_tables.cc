@@ -44,19 +44,19 @@ bool ShardTables::Combine(std::span<const Gradient::Update* const> updates) {
 }
 
 bool ShardTables::is_named() const {
-  return std::ranges::any_of(tables_, [](const Table& table) { return table.is_named; });
+  return std::ranges::any_of(tables_, [](const Table& table) { return table.named_by > 0; });
 }
 
 void ShardTables::CombineWeights(std::span<const Gradient::Update* const> updates) {
   for (Table& table : tables_) {
-    table.is_named = false;
+    table.named_by = 0;
     table.weight = 0;
   }
   for (const Gradient::Update* update : updates) {
     for (const uint32_t number : update->table()) {
       Table* const table = Find(number);
       MILLRACE_CHECK(table != nullptr);
-      table->is_named = true;
+      ++table->named_by;
       table->weight += update->weight_sum();
     }
   }
@@ -92,7 +92,9 @@ void ShardTables::SumRows(std::span<const Gradient::Update* const> updates) {
 
 bool ShardTables::SumsAreFinite() const {
   for (size_t i = 0; i < ids_.size(); ++i) {
-    const auto scale = static_cast<float>(1.0 / tables_.at(TableOf(ids_[i])).weight);
+    const Table& table = tables_.at(TableOf(ids_[i]));
+    if (!MayOverflow(table.named_by, table.weight)) continue;
+    const auto scale = static_cast<float>(1.0 / table.weight);
     if (!AreFinite(std::span(sums_).subspan(i * width_, width_), scale)) return false;
   }
   return true;
@@ -112,8 +114,8 @@ Status ShardTables::Step(EmbeddingTable& rows, const RowTime& now, PreviousRound
     Table& table = tables_[number];
     const Range range = RowsOf(number);
     const size_t count = range.end - range.begin;
-    MILLRACE_CHECK(table.is_named || count == 0);
-    if (!table.is_named) continue;
+    MILLRACE_CHECK(table.named_by > 0 || count == 0);
+    if (table.named_by == 0) continue;
     const size_t begin = range.begin * width_;
     const size_t size = count * width_;
     EmbeddingTable::Before keep;

@@ -52,7 +52,7 @@ class ShardTables {
     uint64_t updates = 0;  // steps that it has made
     // Scratch of Combine.
     double weight = 0;
-    bool is_named = false;
+    size_t named_by = 0;  // updates
   };
 
   Table* Find(uint32_t parameter);

@@ -106,23 +106,26 @@ std::span<const float> TrainerSteps::ValuesOf(EmbeddingId id) const {
   return std::span(row_values_).subspan(place * row_width_, tables_[TableOf(id)].width);
 }
 
-void TrainerSteps::CopyRows(std::span<const EmbeddingId> ids, std::vector<float>& values) const {
-  values.clear();
-  values.reserve(ids.size() * row_width_);
+std::span<const float> TrainerSteps::Rows(std::span<const EmbeddingId> ids,
+                                          std::vector<float>& scratch) const {
+  if (std::ranges::equal(ids, row_ids_)) return row_values_;
+  scratch.clear();
+  scratch.reserve(ids.size() * row_width_);
   size_t place = 0;
   for (const EmbeddingId id : ids) {
     while (place < row_ids_.size() && row_ids_[place] != id) ++place;
     MILLRACE_CHECK(place < row_ids_.size());
     const float* const row = row_values_.data() + place * row_width_;
-    values.insert(values.end(), row, row + row_width_);
+    scratch.insert(scratch.end(), row, row + row_width_);
   }
+  return scratch;
 }
 
-void TrainerSteps::TakeRows(std::span<const float> values) {
+void TrainerSteps::TakeRows(std::vector<float>& values) {
   MILLRACE_CHECK(values.size() == missing_.size() * row_width_);
   if (row_ids_.empty()) {
     row_ids_.swap(missing_);
-    row_values_.assign(values.begin(), values.end());
+    row_values_.swap(values);
     return;
   }
   std::vector<EmbeddingId> ids;
@@ -155,31 +158,37 @@ std::vector<PartView> TrainerSteps::Cut(const std::map<uint32_t, std::vector<flo
   return parts;
 }
 
-void TrainerSteps::CutRows(const TrainerStep& step, ShardId shard, Gradient::Update& update) const {
-  const auto shards = static_cast<uint32_t>(shards_.size());
-  update.clear_table();
-  update.clear_embeddings();
-  update.clear_wanted();
+TableRowsView TrainerSteps::CutRows(const TrainerStep& step, ShardId shard,
+                                    StepRows& scratch) const {
   const StepRows& rows = step.table_rows;
-  if (!rows.ids.empty()) {
-    // About as many as it will be.
-    EmbeddingBlock& block = *update.mutable_embeddings();
-    block.mutable_id()->Reserve(static_cast<int>(rows.ids.size() / shards));
-    block.mutable_value()->Reserve(static_cast<int>(rows.values.size() / shards));
-    const float* sums = rows.values.data();
-    for (const EmbeddingId id : rows.ids) {
-      const NamedTable& table = tables_.at(TableOf(id));
-      const bool is_new =
-          update.table().empty() || *update.table().rbegin() != table.parameter;  // (they ascend)
-      if (is_new) update.add_table(table.parameter);
-      const float* const row = std::exchange(sums, sums + table.width);
-      if (ShardOfEmbedding(id, shards) != shard) continue;
-      block.add_id(id);
-      block.mutable_value()->Add(row, row + table.width);
-    }
-    MILLRACE_CHECK(sums == rows.values.data() + rows.values.size());
-    if (block.id().empty()) update.clear_embeddings();
+  const auto shards = static_cast<uint32_t>(shards_.size());
+  if (shards == 1) return {rows.ids, rows.values};
+  scratch.ids.clear();
+  scratch.values.clear();
+  scratch.ids.reserve(rows.ids.size() / shards);  // about as many as it will be
+  scratch.values.reserve(rows.values.size() / shards);
+  const float* sums = rows.values.data();
+  for (const EmbeddingId id : rows.ids) {
+    const size_t width = tables_.at(TableOf(id)).width;
+    const float* const row = std::exchange(sums, sums + width);
+    if (ShardOfEmbedding(id, shards) != shard) continue;
+    scratch.ids.push_back(id);
+    scratch.values.insert(scratch.values.end(), row, row + width);
   }
+  MILLRACE_CHECK(sums == rows.values.data() + rows.values.size());
+  return {scratch.ids, scratch.values};
+}
+
+void TrainerSteps::NameRows(const TrainerStep& step, ShardId shard,
+                            Gradient::Update& update) const {
+  update.clear_table();
+  for (const EmbeddingId id : step.table_rows.ids) {
+    const uint32_t table = tables_.at(TableOf(id)).parameter;
+    const bool is_new = update.table().empty() || *update.table().rbegin() != table;
+    if (is_new) update.add_table(table);  // (they ascend)
+  }
+  update.clear_wanted();
+  const auto shards = static_cast<uint32_t>(shards_.size());
   for (const EmbeddingId id : step.wanted) {
     if (ShardOfEmbedding(id, shards) == shard) update.add_wanted(id);
   }

@@ -71,8 +71,9 @@ class TrainerSteps final : public BatchSource {
   bool HasRows(std::span<const EmbeddingId> ids) const;
   // The values of such a row, as wide as its table.
   std::span<const float> ValuesOf(EmbeddingId id) const;
-  // Those of many, ascending, each with zeros behind it up to row_width(): ids.size() rows.
-  void CopyRows(std::span<const EmbeddingId> ids, std::vector<float>& values) const;
+  // Those of many, ascending, each with zeros behind it up to row_width(): ids.size() rows. They
+  // are copied to `scratch` unless they are all that was read; until other rows or values come.
+  std::span<const float> Rows(std::span<const EmbeddingId> ids, std::vector<float>& scratch) const;
   // Of the widest table.
   size_t row_width() const { return row_width_; }
 
@@ -80,8 +81,9 @@ class TrainerSteps final : public BatchSource {
 
   // The rows that the step of this clock is still to read; ascending, distinct.
   const std::vector<EmbeddingId>& MissingRows() const { return missing_; }
-  // `values`: of all of MissingRows(), in their order, each row_width() floats.
-  void TakeRows(std::span<const float> values);
+  // `values`: of all of MissingRows(), in their order, each row_width() floats. They are exchanged
+  // for others, whose memory the next ones may have.
+  void TakeRows(std::vector<float>& values);
   // Whether rows that came with earlier answers will not do. Says it once.
   bool WantsNewRows() { return std::exchange(wants_new_rows_, false); }
 
@@ -96,8 +98,10 @@ class TrainerSteps final : public BatchSource {
   // What the shard has of a step's values by parameter: views of them.
   std::vector<PartView> Cut(const std::map<uint32_t, std::vector<float>>& values,
                             ShardId shard) const;
-  // The shard's rows of the step: `table`, `embeddings` and `wanted` of the update.
-  void CutRows(const TrainerStep& step, ShardId shard, Gradient::Update& update) const;
+  // The shard's rows of the step: all of them if there is one shard, else a copy in `scratch`.
+  TableRowsView CutRows(const TrainerStep& step, ShardId shard, StepRows& scratch) const;
+  // `table` and `wanted` of an update to the shard.
+  void NameRows(const TrainerStep& step, ShardId shard, Gradient::Update& update) const;
 
   void Add(RowNumber number, int64_t timestamp_ms, Row* row) override;
   void End(RowNumber row_count) override;

@@ -15,6 +15,17 @@
 #include "topics/weights_codec.h"
 
 namespace millrace {
+namespace {
+
+// What the bytes of a message to one shard have views of.
+struct ViewedStep {
+  explicit ViewedStep(std::shared_ptr<const TrainerStep> of) : step(std::move(of)) {}
+
+  std::shared_ptr<const TrainerStep> step;
+  StepRows rows;  // of the shard, if there are others
+};
+
+}  // namespace
 
 WorkerTrainingProcessor::WorkerTrainingProcessor(const WorkerOptions& options, const Model& model,
                                                  TrainerSteps& steps, uint64_t last_number)
@@ -69,12 +80,13 @@ void WorkerTrainingProcessor::SendStep(WorkerOutput& output) {
       message.number(),
       [&](ShardId shard) -> StatusOr<MessageBytes> {
         update.set_new_rows(shard == 0 ? step.rows : 0);
-        steps_->CutRows(step, shard, update);
+        steps_->NameRows(step, shard, update);
+        const auto kept = std::make_shared<ViewedStep>(shared);
         MILLRACE_ASSIGN_OR_RETURN(
             MessageBytes bytes,
             SerializeStep(message, steps_->Cut(step.put, shard), steps_->Cut(step.part, shard),
-                          options_.most_message_bytes));
-        bytes.Keep(shared);
+                          steps_->CutRows(step, shard, kept->rows), options_.most_message_bytes));
+        bytes.Keep(kept);
         return bytes;
       },
       output);

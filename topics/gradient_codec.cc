@@ -235,6 +235,24 @@ void AppendParts(int field, std::span<const PartView> parts, MessageBytes& bytes
   }
 }
 
+// An EmbeddingBlock, as a field of an update; nothing, if there are no rows.
+void AppendRows(int field, const TableRowsView& rows, MessageBytes& bytes) {
+  if (rows.ids.empty()) return;
+  std::string head_of_ids;
+  AppendFieldHead(EmbeddingBlock::kIdFieldNumber, rows.ids.size_bytes(), head_of_ids);
+  std::string head_of_values;
+  AppendFieldHead(EmbeddingBlock::kValueFieldNumber, rows.values.size_bytes(), head_of_values);
+  std::string head;
+  AppendFieldHead(
+      field,
+      head_of_ids.size() + rows.ids.size_bytes() + head_of_values.size() + rows.values.size_bytes(),
+      head);
+  bytes.Append(head + head_of_ids);
+  bytes.AppendView(rows.ids);
+  bytes.Append(std::move(head_of_values));
+  bytes.AppendView(rows.values);
+}
+
 }  // namespace
 
 Status CheckProgress(const RowProgress& rows) {
@@ -394,10 +412,12 @@ StatusOr<std::string> SerializeUpdate(const Gradient& message, std::span<const f
 }
 
 StatusOr<MessageBytes> SerializeStep(const Gradient& message, std::span<const PartView> put,
-                                     std::span<const PartView> part, size_t most_bytes) {
-  MILLRACE_CHECK(message.has_update());
+                                     std::span<const PartView> part, const TableRowsView& rows,
+                                     size_t most_bytes) {
+  MILLRACE_CHECK(message.has_update() && !message.update().has_embeddings());
   MILLRACE_CHECK(message.update().put().empty() && message.update().part().empty());
   MessageBytes values;
+  AppendRows(Gradient::Update::kEmbeddingsFieldNumber, rows, values);
   AppendParts(Gradient::Update::kPutFieldNumber, put, values);
   AppendParts(Gradient::Update::kPartFieldNumber, part, values);
   MILLRACE_ASSIGN_OR_RETURN(MessageBytes bytes, SerializeHead(message, values.size(), most_bytes));

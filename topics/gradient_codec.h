@@ -98,9 +98,15 @@ struct PartView {
   uint32_t parameter = 0;
   std::span<const float> values;
 };
-// The same of named parameters: what the update puts, and its parts, of which `message` has none.
-// The bytes have views of the values.
+// Rows of tables (EmbeddingBlock), which stand elsewhere.
+struct TableRowsView {
+  std::span<const EmbeddingId> ids;
+  std::span<const float> values;
+};
+// The same of named parameters: what the update puts, its parts, and its rows, of which `message`
+// has none. The bytes have views of the values.
 StatusOr<MessageBytes> SerializeStep(const Gradient& message, std::span<const PartView> put,
-                                     std::span<const PartView> part, size_t most_bytes);
+                                     std::span<const PartView> part, const TableRowsView& rows,
+                                     size_t most_bytes);
 
 }  // namespace millrace

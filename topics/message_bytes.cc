@@ -7,9 +7,9 @@
 
 namespace millrace {
 
-void MessageBytes::AppendView(std::span<const float> values) {
+void MessageBytes::AppendView(std::span<const std::byte> bytes) {
   static_assert(std::endian::native == std::endian::little);
-  pieces_.push_back({.view = {reinterpret_cast<const char*>(values.data()), values.size_bytes()}});
+  pieces_.push_back({.view = {reinterpret_cast<const char*>(bytes.data()), bytes.size()}});
 }
 
 void MessageBytes::AppendAll(MessageBytes more) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,9 +26,10 @@ class MessageBytes {
   void Append(std::string bytes) { pieces_.push_back({.own = std::move(bytes)}); }
   // The pieces of `more`, which has no owner.
   void AppendAll(MessageBytes more);
-  // As they are on the wire, four bytes each, the lowest first. The values are as they are now for
-  // as long as this object is used; Keep may see to that.
-  void AppendView(std::span<const float> values);
+  // As they are on the wire, four bytes each or eight, the lowest first. The values are as they are
+  // now for as long as this object is used; Keep may see to that.
+  void AppendView(std::span<const float> values) { AppendView(std::as_bytes(values)); }
+  void AppendView(std::span<const uint64_t> values) { AppendView(std::as_bytes(values)); }
   // Keeps `owner` as long as this object, or a copy of it, is there.
   void Keep(std::shared_ptr<const void> owner) { owner_ = std::move(owner); }
 
@@ -38,6 +40,8 @@ class MessageBytes {
   std::string Joined() const;
 
  private:
+  void AppendView(std::span<const std::byte> bytes);
+
   struct Piece {
     std::string own{};
     std::string_view view{};  // instead; none: it has bytes of its own

@@ -119,6 +119,18 @@ bool AllWithin(const Slice& slice, float limit) {
   return Within(slice.dense(), limit) && Within(slice.sparse_value(), limit);
 }
 
+bool AppendWithin(std::span<const float> values, float limit, std::vector<float>& to) {
+  constexpr size_t kBlock = 4096;  // stays in a core's cache
+  to.reserve(to.size() + values.size());
+  while (!values.empty()) {
+    const std::span<const float> block = values.first(std::min(kBlock, values.size()));
+    if (!Within(block, limit)) return false;
+    to.insert(to.end(), block.begin(), block.end());
+    values = values.subspan(block.size());
+  }
+  return true;
+}
+
 bool AreFinite(std::span<const float> values, float scale) {
   constexpr float kMost = std::numeric_limits<float>::max();
   int beyond = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
@@ -27,6 +28,10 @@ Status CheckEmbeddings(const EmbeddingBlock& block, size_t width, ShardId shard,
 bool AllWithin(std::span<const float> values, float limit);
 bool AllWithin(const Slice& slice, float limit);
 bool AllWithin(const EmbeddingBlock& block, float limit);
+// Appends the values, if every one is a number in [-limit, limit]. Returns whether it is; if not,
+// some of them have been appended. (To look at many and then to copy them fetches all from memory
+// twice.)
+bool AppendWithin(std::span<const float> values, float limit, std::vector<float>& to);
 // Whether every value is finite, and `scale` times it, too.
 bool AreFinite(std::span<const float> values, float scale);
 

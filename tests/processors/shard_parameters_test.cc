@@ -139,6 +139,22 @@ TEST(ShardParametersTest, AnUpdateWithANanCountsAsAnEmptyOneOfItsClock) {
   }
 }
 
+TEST(ShardParametersTest, WhatCannotOverflowIsNotLookedAt) {
+  EXPECT_FALSE(MayOverflow(1, 1));
+  EXPECT_FALSE(MayOverflow(100'000, 1e-10));
+  constexpr float kMost = std::numeric_limits<float>::max();
+  for (const size_t values : {size_t{1}, size_t{1000}}) {
+    for (double weight = 1e-25; weight < 1e25; weight *= 1.1) {
+      const float sum = static_cast<float>(values) * kLargestValue;
+      const bool overflows = !(std::abs(sum * static_cast<float>(1.0 / weight)) <= kMost);
+      if (overflows) {
+        EXPECT_TRUE(MayOverflow(values, weight)) << weight;
+      }
+    }
+  }
+  for (const double weight : {0.0, -1.0, std::nan(""), 1e-300}) EXPECT_TRUE(MayOverflow(1, weight));
+}
+
 TEST(ShardParametersTest, AStepWhoseSumIsNotFiniteChangesNoParameter) {
   ParameterJob job = SmallJob(1);
   job.Send(0, 0, {.put = {{0, {1, 2}}, {1, {1, 2, 3}}}});
@@ -200,6 +216,24 @@ TEST(ShardParametersTest, LoadsOnlyWhatItCanHaveSaved) {
   changed = state;
   changed.mutable_parameters(0)->set_updates(2);
   EXPECT_FALSE(loads(changed)) << "more steps than the shard has made";
+}
+
+// Such an update is dropped when it comes, and nobody looks at it again when the round is complete.
+TEST(ShardParametersTest, LoadsNoUpdateWithAValueThatIsNone) {
+  ParameterJob job = SmallJob(2);
+  job.Send(0, 0, {.put = {{0, {1, 2}}}, .part = {{0, {1, 2}}}});
+  ShardState state;
+  job.server(0).processor().SaveState(state);
+  Gradient::Update& held = *state.mutable_members(0)->mutable_pending(0);
+  const auto loads = [&] {
+    return TestServer(job.server(0).options()).processor().LoadState(state).ok();
+  };
+  EXPECT_TRUE(loads());
+  held.mutable_part(0)->set_value(1, std::nanf(""));
+  EXPECT_FALSE(loads());
+  held.mutable_part(0)->set_value(1, 2);
+  held.mutable_put(0)->set_value(0, 1.1e18f);
+  EXPECT_FALSE(loads());
 }
 
 // ---- whole jobs, against a referee ----

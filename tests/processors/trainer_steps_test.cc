@@ -37,10 +37,12 @@ void TakeValue(Clock clock, float value, TrainerSteps& steps) {
 }
 
 std::vector<float> Copied(const TrainerSteps& steps, const std::vector<EmbeddingId>& ids) {
-  std::vector<float> values;
-  steps.CopyRows(ids, values);
-  return values;
+  std::vector<float> scratch;
+  const std::span<const float> values = steps.Rows(ids, scratch);
+  return {values.begin(), values.end()};
 }
+
+void TakeRows(TrainerSteps& steps, std::vector<float> values) { steps.TakeRows(values); }
 
 TEST(TrainerSteps, ReadTheRowsOfAStepInSeveralPartsInAnyOrder) {
   TrainerSteps steps = StepsOn(1);
@@ -50,12 +52,12 @@ TEST(TrainerSteps, ReadTheRowsOfAStepInSeveralPartsInAnyOrder) {
   steps.ReadRows(std::vector<EmbeddingId>{2, 3});
   EXPECT_THAT(steps.MissingRows(), ElementsAre(2, 3, wide));
   EXPECT_FALSE(steps.HasRows(std::vector<EmbeddingId>{3}));
-  steps.TakeRows(std::vector<float>{20, 0, 30, 0, 40, 41});
+  TakeRows(steps, {20, 0, 30, 0, 40, 41});
   EXPECT_THAT(steps.MissingRows(), IsEmpty());
   steps.ReadRows(std::vector<EmbeddingId>{1, 3, 7, RowIn(1, 9)});
   EXPECT_THAT(steps.MissingRows(), ElementsAre(1, 7, RowIn(1, 9)));
   EXPECT_FALSE(steps.HasRows(std::vector<EmbeddingId>{1, 3}));
-  steps.TakeRows(std::vector<float>{10, 0, 70, 0, 90, 91});
+  TakeRows(steps, {10, 0, 70, 0, 90, 91});
   const std::vector<EmbeddingId> all = {1, 2, 3, 7, wide, RowIn(1, 9)};
   EXPECT_TRUE(steps.HasRows(all));
   EXPECT_THAT(steps.ValuesOf(2), ElementsAre(20));
@@ -84,13 +86,13 @@ TEST(TrainerSteps, RowsAreOfOneClock) {
   TrainerSteps steps = StepsOn(1);
   TakeValue(Clock(1), 5, steps);
   steps.ReadRows(std::vector<EmbeddingId>{3, 4});
-  steps.TakeRows(std::vector<float>{30, 0, 40, 0});
+  TakeRows(steps, {30, 0, 40, 0});
   steps.ReadRows(std::vector<EmbeddingId>{5});
   TakeValue(Clock(2), 6, steps);
   EXPECT_FALSE(steps.HasRows(std::vector<EmbeddingId>{3}));
   EXPECT_THAT(steps.MissingRows(), IsEmpty());
   steps.ReadRows(std::vector<EmbeddingId>{3});
-  steps.TakeRows(std::vector<float>{31, 0});
+  TakeRows(steps, {31, 0});
   EXPECT_THAT(steps.ValuesOf(3), ElementsAre(31));
   steps.WantValues();
   EXPECT_FALSE(steps.HasRows(std::vector<EmbeddingId>{3}));
@@ -110,18 +112,20 @@ TEST(TrainerSteps, AStepIsCutIntoTheRowsOfEachShardAndNamesItsTablesToAll) {
     size_t rows = 0;
     size_t wanted = 0;
     Gradient::Update update;
+    StepRows scratch;
     for (ShardId shard = 0; shard < shards; ++shard) {
-      steps.CutRows(step, shard, update);
+      steps.NameRows(step, shard, update);
       EXPECT_THAT(update.table(), ElementsAre(0, 2));
-      const float* value = update.embeddings().value().data();
-      for (const EmbeddingId id : update.embeddings().id()) {
+      const TableRowsView cut = steps.CutRows(step, shard, scratch);
+      const float* value = cut.values.data();
+      for (const EmbeddingId id : cut.ids) {
         EXPECT_EQ(ShardOfEmbedding(id, shards), shard);
         EXPECT_EQ(*value++, TableOf(id) == 0 ? static_cast<float>(id) : 100);
         if (TableOf(id) == 0) continue;
         EXPECT_EQ(*value++, 101);
       }
-      EXPECT_EQ(value, update.embeddings().value().data() + update.embeddings().value_size());
-      rows += static_cast<size_t>(update.embeddings().id_size());
+      EXPECT_EQ(value, cut.values.data() + cut.values.size());
+      rows += cut.ids.size();
       wanted += static_cast<size_t>(update.wanted_size());
     }
     EXPECT_EQ(rows, 21u);
@@ -151,8 +155,9 @@ TEST(TrainerSteps, AShardWithoutRowsOfTheStepIsSentNone) {
   step.table_rows = {.ids = {3}, .values = {1}};
   Gradient::Update update;
   const ShardId other(1 - uint32_t{ShardOfEmbedding(3, 2)});
-  steps.CutRows(step, other, update);
-  EXPECT_FALSE(update.has_embeddings());
+  StepRows scratch;
+  EXPECT_THAT(steps.CutRows(step, other, scratch).ids, IsEmpty());
+  steps.NameRows(step, other, update);
   EXPECT_THAT(update.table(), ElementsAre(0));
 }
 

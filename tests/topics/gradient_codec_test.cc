@@ -197,7 +197,10 @@ TEST(GradientCodec, AStepWhosePartsGoPastTheMessageIsReadAsOneWithThem) {
   update.add_wanted(70);
   const std::vector<PartView> puts = {{0, put}};
   const std::vector<PartView> parts = {{0, first}, {300, second}};
-  const StatusOr<MessageBytes> bytes = SerializeStep(message, puts, parts, kMostMessageBytes);
+  const std::vector<EmbeddingId> ids = {7, 8, uint64_t{1} << 63};
+  const std::vector<float> values(60, 0.75f);
+  const TableRowsView rows = {ids, values};
+  const StatusOr<MessageBytes> bytes = SerializeStep(message, puts, parts, rows, kMostMessageBytes);
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   Gradient read;
   ASSERT_TRUE(ParseMessage(bytes->Joined(), read).ok());
@@ -209,11 +212,18 @@ TEST(GradientCodec, AStepWhosePartsGoPastTheMessageIsReadAsOneWithThem) {
       part.mutable_value()->Add(view.values.begin(), view.values.end());
     }
   }
+  update.mutable_embeddings()->mutable_id()->Add(ids.begin(), ids.end());
+  update.mutable_embeddings()->mutable_value()->Add(values.begin(), values.end());
   EXPECT_EQ(read.SerializeAsString(), message.SerializeAsString());
   EXPECT_EQ(bytes->size(), message.ByteSizeLong());
   update.clear_put();
   update.clear_part();
-  EXPECT_TRUE(absl::IsResourceExhausted(SerializeStep(message, puts, parts, 20'000).status()));
+  update.clear_embeddings();
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(SerializeStep(message, puts, parts, rows, 20'000).status()));
+  ASSERT_TRUE(
+      ParseMessage(SerializeStep(message, {}, {}, {}, kMostMessageBytes)->Joined(), read).ok());
+  EXPECT_EQ(read.SerializeAsString(), message.SerializeAsString()) << "no parts, no rows";
 }
 
 }  // namespace

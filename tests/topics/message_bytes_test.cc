@@ -33,7 +33,7 @@ TEST(MessageBytes, AreThoseOfTheirPiecesInOrder) {
 
 TEST(MessageBytes, OfNothingAreEmpty) {
   MessageBytes bytes;
-  bytes.AppendView({});
+  bytes.AppendView(std::span<const float>());
   bytes.Append("");
   EXPECT_EQ(bytes.size(), 0u);
   EXPECT_EQ(bytes.Joined(), "");

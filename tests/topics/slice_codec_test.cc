@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -218,6 +219,25 @@ TEST(CodecSliceTest, FindsANaNAnInfinityOrTooLargeAValueWhereverItStands) {
     }
   }
   EXPECT_TRUE(AllWithin(Slice(), 0));
+}
+
+TEST(CodecSliceTest, CopiesValuesThatAreWithinALimitAndSaysWhereOneIsNot) {
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{4096}, size_t{10'000}}) {
+    std::vector<float> values(size);
+    std::iota(values.begin(), values.end(), -3.0f);
+    std::vector<float> copy = {7};
+    EXPECT_TRUE(AppendWithin(values, 1e18f, copy));
+    ASSERT_EQ(copy.size(), size + 1);
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), copy.begin() + 1));
+    for (const size_t place : {size_t{0}, size / 2, size - 1}) {
+      for (const float poison : {kNaN, kInfinity, -1.1e18f}) {
+        if (size == 0) continue;
+        std::vector<float> bad = values;
+        bad[place] = poison;
+        EXPECT_FALSE(AppendWithin(bad, 1e18f, copy)) << place;
+      }
+    }
+  }
 }
 
 TEST(CodecSliceTest, FindsAValueThatIsNotFiniteOrWhoseMultipleIsNot) {
