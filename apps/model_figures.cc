@@ -20,8 +20,7 @@ std::string Cell(const std::string& text, size_t width) {
 }  // namespace
 
 nlohmann::ordered_json ModelFiguresJson(const EvaluationSums& sums, const FeatureSpec& features) {
-  Figures figures;
-  ToProto(ComputeFigures(sums, static_cast<size_t>(features.classes_size())), figures);
+  const Figures figures = ToFigures(sums, static_cast<size_t>(features.classes_size()));
   nlohmann::ordered_json json = FiguresJson(figures, features.classes());
   const std::optional<std::string> warning = WorseThanPriorText(figures, FiguresOf::kScored);
   json[kWorseThanPrior] = warning ? nlohmann::ordered_json(*warning) : nlohmann::ordered_json();

@@ -18,12 +18,7 @@ std::optional<std::string> QualityReport::OfDropped(uint64_t accepted, uint64_t 
 
 std::optional<std::string> QualityReport::OfLoss(const EvaluationSums& progressive,
                                                  const EvaluationSums& window) const {
-  const auto figures_of = [this](const EvaluationSums& sums) {
-    Figures figures;
-    ToProto(ComputeFigures(sums, classes_), figures);
-    return figures;
-  };
-  return WorseThanPriorText(figures_of(progressive), figures_of(window));
+  return WorseThanPriorText(ToFigures(progressive, classes_), ToFigures(window, classes_));
 }
 
 std::optional<std::string> QualityReport::Tick(const EvaluationSums& progressive, uint64_t accepted,

@@ -29,12 +29,12 @@ OutgoingRecord Record(const MetricPoint& point) {
 void AddFigures(const ServerProcessor& processor, const PointSettings& settings,
                 MetricPoint::ServerProgress& server) {
   const size_t classes = settings.classes;
-  ToProto(ComputeFigures(processor.progressive(), classes), *server.mutable_progressive());
+  *server.mutable_progressive() = ToFigures(processor.progressive(), classes);
   if (processor.tail().rows > 0) {
-    ToProto(ComputeFigures(processor.tail(), classes), *server.mutable_tail());
+    *server.mutable_tail() = ToFigures(processor.tail(), classes);
   }
   if (processor.window().last().rows > 0) {
-    ToProto(ComputeFigures(processor.window().last(), classes), *server.mutable_window());
+    *server.mutable_window() = ToFigures(processor.window().last(), classes);
     server.set_window_end(processor.window().last_end());
   }
   if (processor.drift().last().count > 0) {

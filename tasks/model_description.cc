@@ -84,9 +84,8 @@ void DescribeRows(const Model& model, ModelShape& shape) {
 
 void DescribeFigures(const ShardState& first, ModelDescription& description) {
   const size_t classes = description.shape().classes();
-  ToProto(ComputeFigures(FromProto(first.progressive()), classes),
-          *description.mutable_progressive());
-  ToProto(ComputeFigures(FromProto(first.window()), classes), *description.mutable_window());
+  *description.mutable_progressive() = ToFigures(FromProto(first.progressive()), classes);
+  *description.mutable_window() = ToFigures(FromProto(first.window()), classes);
   description.set_window_end(first.window_end());
   description.set_rows(first.rows_trained());
 }

@@ -181,6 +181,12 @@ void ToProto(const EvaluationFigures& figures, Figures& message) {
   }
 }
 
+Figures ToFigures(const EvaluationSums& sums, size_t classes) {
+  Figures figures;
+  ToProto(ComputeFigures(sums, classes), figures);
+  return figures;
+}
+
 Status CheckSums(const EvaluationSumsMessage& message, size_t classes) {
   if (message.cell_size() != message.cell_count_size() ||
       message.score_bin_size() != message.score_count_size()) {

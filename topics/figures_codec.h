@@ -21,6 +21,8 @@ bool HasMoments(const MomentsMessage& message);
 void ToProto(const Moments& moments, MomentsMessage& message);
 // With what is told of each class, as far as the limits below allow.
 void ToProto(const EvaluationFigures& figures, Figures& message);
+// Those of sums of `classes` classes; 0: of a regression.
+Figures ToFigures(const EvaluationSums& sums, size_t classes);
 
 // Figures tell of so many reliability bins of equal width.
 inline constexpr uint32_t kReliabilityBins = EvaluationSums::kCalibrationBins;

@@ -153,13 +153,8 @@ Json ToJson(const EvaluationSums& sums, size_t classes) {
 
 // What a job's displays say of a model that is worse than the prior; null: it is not.
 Json VerdictOn(const EvaluationSums& all, const EvaluationSums& window, size_t classes) {
-  const auto figures_of = [classes](const EvaluationSums& sums) {
-    Figures figures;
-    ToProto(ComputeFigures(sums, classes), figures);
-    return figures;
-  };
   const std::optional<std::string> warning =
-      WorseThanPriorText(figures_of(all), figures_of(window));
+      WorseThanPriorText(ToFigures(all, classes), ToFigures(window, classes));
   return warning ? Json(*warning) : Json();
 }
 
