@@ -75,12 +75,14 @@ FlagGroup FeatureGroup() {
           {"--categorical-buckets", "features.categorical_buckets",
            "Hashed features of the categorical columns and bins",
            "262144, or fewer where a model of these would be large; 4096 where all weights travel "
-           "with each answer: if --config has a buffer schedule, fm, deepfm or weight changes, and "
-           "with --ids unless it has other training settings"},
+           "with each answer: if --config has a buffer schedule, fm, deepfm, weight changes, a "
+           "linear regression by gradients or an all-reduce, and with --ids unless it has other "
+           "training settings"},
           {"--text-buckets", "features.text_buckets", "Hashed features of each text column",
-           "262144. Where --categorical-buckets is 4096: 1024; with --schedule buffer and --update "
-           "online the largest power of two with which all text columns have at most 600,000 "
-           "floats (65536 of one column and two classes, 16384 of six)"},
+           "262144, or fewer where a model of these would be large. Where --categorical-buckets is "
+           "4096: 1024; with --schedule buffer and --update online the largest power of two with "
+           "which all text columns have at most 600,000 floats (65536 of one column and two "
+           "classes, 16384 of six)"},
           {"--missing", "features.missing",
            "A numeric cell without a value: mean: the column's running mean stands for it (0 "
            "if unscaled), and a feature of its own says that it is missing; mean-only: without "
@@ -108,7 +110,8 @@ FlagGroup TrainingGroup() {
            "hashed features as embedding rows, and only those that a batch names are sent",
            "32768 for --update online, else 262144"},
           {"--schedule", "training.schedule",
-           "one-pass: each row once, in batches; buffer: the newest rows repeatedly"},
+           "one-pass: each row once, in batches; buffer: each row when it comes, and once more "
+           "while none come (of gradients: the newest rows in each round)"},
           {"--batch-wait", "training.batch_wait_s",
            "One pass: for so many seconds at most rows wait for others of their batch, so that a "
            "slow stream is learnt from at once; 0: until the batch is full",
