@@ -15,6 +15,7 @@ The floors are the same bytes, by the barest means:
   topic     bare librdkafka (benchmarks/kafka/bare_read.cc) reads the partition of `parameters`
 """
 
+import contextlib
 import os
 import random
 import shutil
@@ -84,18 +85,20 @@ class Case:
         self.flags = ["--replicas", 1, "--replica-listen", "127.0.0.1:0"]
 
     def __enter__(self):
-        job = self.job
-        producer = job.produce("-", "--quiet", features=self.features, stdin=subprocess.PIPE)
-        self.pipe = producer.stdin
-        threading.Thread(target=feed, args=(self.pipe, self.lines), daemon=True).start()
-        job.serve(*self.flags, servers=SERVERS)
-        job.work()
-        job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
-        self.train(self.rounds)
+        with contextlib.ExitStack() as stack:  # a start that fails leaves no programs either
+            job = stack.enter_context(self.job)
+            producer = job.produce("-", "--quiet", features=self.features, stdin=subprocess.PIPE)
+            self.pipe = producer.stdin
+            threading.Thread(target=feed, args=(self.pipe, self.lines), daemon=True).start()
+            job.serve(*self.flags, servers=SERVERS)
+            job.work()
+            job.start("rounds", TOOLS / "kafka" / "job_rounds", *job.common)
+            self.train(self.rounds)
+            self.running = stack.pop_all()
         return self
 
     def __exit__(self, *error):
-        self.job.__exit__(*error)
+        self.running.__exit__(*error)
 
     def figures(self):
         """Rounds done, and updates that are not saved."""
