@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "features/quoted_value.h"
 #include "producer/flush_times.h"
+#include "producer/level_watch.h"
 #include "producer/outlier_watch.h"
 #include "producer/progress_text.h"
 #include "producer/row_batches.h"
@@ -46,6 +48,7 @@ class Streamer {
         workers_(static_cast<uint32_t>(plan.tails().size())),
         fingerprints_(workers_),
         outliers_(stream.encoder().numeric_count()),
+        levels_(static_cast<size_t>(stream.spec().classes_size())),
         batches_(workers_, pacer.unpaced() && !stream.is_live() ? kLingerUnpaced : kLinger),
         flushes_(workers_),
         now_(around.now()) {
@@ -137,6 +140,7 @@ class Streamer {
     const RowPlace place = PlaceOfRow(record.number, plan_.dealing());
     fingerprints_[place.worker].Add(record.row);
     if (record.epoch == 0) WarnOfOutliers(record);
+    if (workers_ > 1 && plan_.dealing().rows_per_turn >= LevelWatch::kBlock) WarnOfLevels(record);
     const ResumePlan::Action action = plan_.ActionFor(place);
     if (action == ResumePlan::Action::kSkip) {
       ++counts_.rows_found;
@@ -167,6 +171,22 @@ class Streamer {
         ", where all rows before have ", found->least, " to ", found->most,
         ": scaled, the others hardly differ any more. If it means \"no value\", name it by "
         "--missing-tokens; else mend the file and start a new job (another --job)"));
+  }
+
+  void WarnOfLevels(const StreamRecord& record) {
+    const std::optional<double> correlation = levels_.Observe(record.row);
+    if (!correlation || !around_.warn) return;
+    around_.warn(absl::StrFormat(
+        "the label stays at one level for many rows, and moves to another one (two rows of the "
+        "same "
+        "%d of the first %d have labels with a correlation of %.2f). %d workers, dealt turns of %d "
+        "rows, learn at the same time from rows far apart, and follow that late. If no column "
+        "tells "
+        "of the level, start a new job (another --job) with --workers 1; or with --rows-per-turn "
+        "4, "
+        "and ServerApp with --batch-rows 4, which takes longer",
+        LevelWatch::kBlock, LevelWatch::kRows, *correlation, workers_,
+        plan_.dealing().rows_per_turn));
   }
 
   void WarnOfGap(const StreamRecord& record, Pacer::Time::duration wait) const {
@@ -266,6 +286,7 @@ class Streamer {
   const uint32_t workers_;
   std::vector<RowFingerprint> fingerprints_;  // of the rows that were read, by partition
   OutlierWatch outliers_;
+  LevelWatch levels_;
   RowBatches batches_;
   FlushTimes flushes_;
   Pacer::Time now_;  // at the last look at the clock

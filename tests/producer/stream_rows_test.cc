@@ -324,5 +324,28 @@ TEST_F(StreamRowsTest, NamesTheLineOfAnOutlierOnce) {
                                       "have 0 to 9"));
 }
 
+TEST_F(StreamRowsTest, SaysThatLabelsStayAtOneLevelWhereWorkersAreDealtLongTurns) {
+  std::string text = "x,y\n";
+  for (int i = 0; i < 2'000; ++i) {
+    text += std::to_string(i % 10) + "," + std::to_string(i / 300 % 2) + "\n";
+  }
+  Input(text);
+  for (const uint32_t turn : {1U, 256U}) {
+    for (const size_t workers : {1U, 4U}) {
+      warnings_.clear();
+      rows_per_turn_ = turn;
+      MemoryTopic topic(workers);
+      ASSERT_TRUE(Run(topic).ok());
+      if (turn == 1 || workers == 1) {
+        EXPECT_TRUE(warnings_.empty());
+        continue;
+      }
+      ASSERT_EQ(warnings_.size(), 1u);
+      EXPECT_THAT(warnings_[0], HasSubstr("4 workers, dealt turns of 256 rows"));
+      EXPECT_THAT(warnings_[0], HasSubstr("--rows-per-turn 4"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace
