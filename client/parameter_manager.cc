@@ -38,9 +38,12 @@ constexpr double kAskAgainS = 0.05;
 // Of the rows that a step reads, wants or changes: a message has much room, but not any amount.
 constexpr size_t kMostRowBytes = size_t{256} << 20;
 
+absl::Status BadNumber(const std::string& whose, const char* what) {
+  return absl::InvalidArgumentError(whose + ": a NaN, an infinity or a number beyond 1e18 in its " +
+                                    what);
+}
 absl::Status BadNumber(const Param& param, const char* what) {
-  return absl::InvalidArgumentError("the parameter " + param.spec().name + ": a NaN, an infinity " +
-                                    "or a number beyond 1e18 in its " + what);
+  return BadNumber("the parameter " + param.spec().name, what);
 }
 
 absl::StatusOr<std::vector<float>> CopyOf(const Param& param, std::span<const float> numbers,
@@ -52,9 +55,7 @@ absl::StatusOr<std::vector<float>> CopyOf(const Param& param, std::span<const fl
 
 absl::Status CheckGradOf(const Table& table, std::span<const float> numbers, const char* what) {
   if (AllWithin(numbers, kLargestValue)) return absl::OkStatus();
-  return absl::InvalidArgumentError("the table " + table.spec().name +
-                                    ": a NaN, an infinity or a " + "number beyond 1e18 in its " +
-                                    what);
+  return BadNumber("the table " + table.spec().name, what);
 }
 
 // Whether the ranges of ids, both ascending, overlap.

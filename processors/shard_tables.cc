@@ -91,11 +91,13 @@ void ShardTables::SumRows(std::span<const Gradient::Update* const> updates) {
 }
 
 bool ShardTables::SumsAreFinite() const {
-  for (size_t i = 0; i < ids_.size(); ++i) {
-    const Table& table = tables_.at(TableOf(ids_[i]));
+  for (uint32_t number = 0; number < tables_.size(); ++number) {
+    const Table& table = tables_[number];
     if (!MayOverflow(table.named_by, table.weight)) continue;
-    const auto scale = static_cast<float>(1.0 / table.weight);
-    if (!AreFinite(std::span(sums_).subspan(i * width_, width_), scale)) return false;
+    const Range rows = RowsOf(number);
+    const auto sums =
+        std::span(sums_).subspan(rows.begin * width_, (rows.end - rows.begin) * width_);
+    if (!AreFinite(sums, static_cast<float>(1.0 / table.weight))) return false;
   }
   return true;
 }

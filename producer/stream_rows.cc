@@ -140,7 +140,7 @@ class Streamer {
     const RowPlace place = PlaceOfRow(record.number, plan_.dealing());
     fingerprints_[place.worker].Add(record.row);
     if (record.epoch == 0) WarnOfOutliers(record);
-    if (workers_ > 1 && plan_.dealing().rows_per_turn >= LevelWatch::kBlock) WarnOfLevels(record);
+    WarnOfLevels(record.row);
     const ResumePlan::Action action = plan_.ActionFor(place);
     if (action == ResumePlan::Action::kSkip) {
       ++counts_.rows_found;
@@ -173,20 +173,18 @@ class Streamer {
         "--missing-tokens; else mend the file and start a new job (another --job)"));
   }
 
-  void WarnOfLevels(const StreamRecord& record) {
-    const std::optional<double> correlation = levels_.Observe(record.row);
+  void WarnOfLevels(const Row& row) {
+    const uint32_t turn = plan_.dealing().rows_per_turn;
+    if (workers_ == 1 || turn < LevelWatch::kBlock) return;
+    const std::optional<double> correlation = levels_.Observe(row);
     if (!correlation || !around_.warn) return;
     around_.warn(absl::StrFormat(
         "the label stays at one level for many rows, and moves to another one (two rows of the "
-        "same "
-        "%d of the first %d have labels with a correlation of %.2f). %d workers, dealt turns of %d "
-        "rows, learn at the same time from rows far apart, and follow that late. If no column "
-        "tells "
-        "of the level, start a new job (another --job) with --workers 1; or with --rows-per-turn "
-        "4, "
-        "and ServerApp with --batch-rows 4, which takes longer",
-        LevelWatch::kBlock, LevelWatch::kRows, *correlation, workers_,
-        plan_.dealing().rows_per_turn));
+        "same %d of the first %d have labels with a correlation of %.2f). %d workers, dealt turns "
+        "of %d rows, learn at the same time from rows far apart, and follow that late. If no "
+        "column tells of the level, start a new job (another --job) with --workers 1; or with "
+        "--rows-per-turn 4, and ServerApp with --batch-rows 4, which takes longer",
+        LevelWatch::kBlock, LevelWatch::kRows, *correlation, workers_, turn));
   }
 
   void WarnOfGap(const StreamRecord& record, Pacer::Time::duration wait) const {
