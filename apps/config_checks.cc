@@ -432,6 +432,10 @@ Status CheckJob(const JobFeatures& features, const JobTraining& training) {
   if (features.most_rows_per_turn() > Dealing::kMostRowsPerTurn) {
     return wrong("turns of " + std::to_string(features.most_rows_per_turn()) + " rows");
   }
+  if (features.dealt_workers() > features.workers()) {
+    return wrong("rows for " + std::to_string(features.dealt_workers()) + " workers of " +
+                 std::to_string(features.workers()));
+  }
   config.set_shards(training.shards());
   *config.mutable_training() = training.training();
   const Status valid = ValidateConfig(config);

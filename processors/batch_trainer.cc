@@ -64,7 +64,7 @@ std::unique_ptr<ClassBalance> BatchTrainer::BalanceAfter(const Moments& moments)
 void BatchTrainer::Learn(const Batch& batch, size_t trained_begin, std::span<const float> weights,
                          const Moments& moments, const EmbeddingBatch& embeddings, Result& result) {
   const RowsView rows(batch.rows);
-  const uint32_t workers = moments.workers > 0 ? moments.workers : options_.workers_at_first();
+  const uint32_t workers = moments.workers > 0 ? moments.workers : options_.workers_with_rows();
   RunningScaler scaler(moments, options_.training.scaling() == Training::RUNNING);
   const std::unique_ptr<ClassBalance> balance = BalanceAfter(moments);
   scores_.resize(rows.size() * model_.score_count());

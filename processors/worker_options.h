@@ -23,6 +23,7 @@ struct WorkerOptions {
   uint32_t first_workers = 0;     // so many of them are there from the beginning; 0: all
   Clock joined = 0;               // the clock at which it has joined the running job; 0: it has not
   Dealing dealing;                // of the rows, to the workers from the beginning
+  uint32_t dealt_workers = 0;     // only so many workers have rows; 0: all
   uint32_t shards = 1;            // of its group of servers
   uint32_t group = 0;             // of servers, that it works with,
   WorkerId first_of_group = 0;    // and the first worker of those that do
@@ -46,6 +47,10 @@ struct WorkerOptions {
   // Of `weights`, which all workers of its group read.
   int32_t SharedPartition() const { return SharedWeightsPartition(workers, group); }
   uint32_t workers_at_first() const { return first_workers > 0 ? first_workers : workers; }
+  // At first.
+  uint32_t workers_with_rows() const {
+    return dealt_workers > 0 ? dealt_workers : workers_at_first();
+  }
 };
 
 // Of the answers that the worker takes.

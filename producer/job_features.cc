@@ -131,42 +131,53 @@ FeatureSpec WithoutLabel(FeatureSpec spec) {
   return spec;
 }
 
-Dealing DealingOfNewJob(const JobConfig& config, bool is_live) {
+Dealing DealingOfNewJob(const JobConfig& config, const StreamTraits& traits) {
   constexpr double kLongestTurnS = 0.1;
   constexpr uint32_t kMostPaced = 32;  // rows of the default batch
   const Producer& settings = config.producer();
   Dealing dealing{.workers = config.workers()};
   if (settings.has_rows_per_turn()) {
     dealing.rows_per_turn = settings.rows_per_turn();
-  } else if (settings.rate() > 0) {
+    return dealing;
+  }
+  if (settings.rate() > 0) {
     dealing.rows_per_turn =
         static_cast<uint32_t>(std::clamp(kLongestTurnS * settings.rate(), 1.0, double{kMostPaced}));
-  } else if (!is_live && settings.time_column().empty()) {
+  } else if (!traits.is_live && settings.time_column().empty()) {
     dealing.rows_per_turn = 256;
     dealing.most_rows_per_turn = 1024;
+  }
+  if (traits.level_moves) dealing.workers = 1;
+  return dealing;
+}
+
+StatusOr<Dealing> AgreeOnDealing(const JobConfig& config, const StreamTraits& traits,
+                                 const std::optional<JobFeatures>& published) {
+  const Producer& settings = config.producer();
+  if (!published) return DealingOfNewJob(config, traits);
+  Dealing dealing = DealingOf(*published);
+  if (published->dealt_workers() == 0) dealing.workers = config.workers();
+  if (settings.has_rows_per_turn() && settings.rows_per_turn() != dealing.rows_per_turn) {
+    return DealingOfNewJob(config, traits);
+  }
+  const auto wrong = [](const std::string& what) {
+    return absl::DataLossError(
+        absl::StrCat("the job topic holds invalid settings: ", what,
+                     ". Another program may have written them. Start a new job (another --job)"));
+  };
+  const uint32_t most = std::max(dealing.rows_per_turn, dealing.most_rows_per_turn);
+  if (most > Dealing::kMostRowsPerTurn) return wrong(absl::StrCat("turns of ", most, " rows"));
+  if (published->dealt_workers() > published->workers()) {
+    return wrong(absl::StrCat("rows for ", published->dealt_workers(), " workers of ",
+                              published->workers()));
   }
   return dealing;
 }
 
-StatusOr<Dealing> AgreeOnDealing(const JobConfig& config, bool is_live,
-                                 const std::optional<JobFeatures>& published) {
-  const Producer& settings = config.producer();
-  if (!published) return DealingOfNewJob(config, is_live);
-  Dealing dealing = DealingOf(*published);
-  dealing.workers = config.workers();
-  if (settings.has_rows_per_turn() && settings.rows_per_turn() != dealing.rows_per_turn) {
-    return DealingOfNewJob(config, is_live);
-  }
-  const uint32_t most = std::max(dealing.rows_per_turn, dealing.most_rows_per_turn);
-  if (most <= Dealing::kMostRowsPerTurn) return dealing;
-  return absl::DataLossError(absl::StrCat(
-      "the job topic holds invalid settings: turns of ", most,
-      " rows. Another program may have written them. Start a new job (another --job)"));
-}
-
 StatusOr<JobFeatures> FeaturesOf(const JobConfig& config, const FeatureSpec& spec,
-                                 const Dealing& dealing,
+                                 const StreamTraits& traits,
                                  const std::optional<JobFeatures>& published) {
+  MILLRACE_ASSIGN_OR_RETURN(const Dealing dealing, AgreeOnDealing(config, traits, published));
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, FeatureEncoder::Create(spec));
   JobFeatures features;
   features.set_job(config.name());
@@ -176,6 +187,7 @@ StatusOr<JobFeatures> FeaturesOf(const JobConfig& config, const FeatureSpec& spe
   features.set_rows_per_turn(is_same ? published->rows_per_turn() : dealing.rows_per_turn);
   features.set_most_rows_per_turn(is_same ? published->most_rows_per_turn()
                                           : dealing.most_rows_per_turn);
+  if (dealing.workers < config.workers()) features.set_dealt_workers(dealing.workers);
   *features.mutable_spec() = spec;
   features.set_feature_count(encoder.feature_count());
   return features;
@@ -192,9 +204,7 @@ StatusOr<JobFeatures> FeaturesAsBegun(const JobConfig& config, const JobFeatures
     *spec.mutable_bin_edges() = published.spec().bin_edges();
   }
   AgreeOnBuckets(&published.spec(), config.features(), {}, spec);
-  MILLRACE_ASSIGN_OR_RETURN(const Dealing dealing,
-                            AgreeOnDealing(config, /*is_live=*/true, published));
-  return FeaturesOf(config, spec, dealing, published);
+  return FeaturesOf(config, spec, {.is_live = true}, published);
 }
 
 }  // namespace millrace

@@ -34,22 +34,31 @@ void AgreeOnBuckets(const FeatureSpec* published, const FeatureSpec& given,
 // The same without the label among the columns of its features: crosses of it are left out, too.
 FeatureSpec WithoutLabel(FeatureSpec spec);
 
+// What decides, beside the settings, how the rows of a new job are dealt.
+struct StreamTraits {
+  // Nobody knows how fast rows come: the input is a pipe or a file that is followed, or only
+  // features are published.
+  bool is_live = false;
+  bool level_moves = false;  // the label's (MovingLevel)
+};
+
 // How the rows of a new job are dealt. What tells most about a row are its neighbours in the
 // stream, so turns are long where rows come as fast as they are taken, and become longer. Where
 // they come at a rate, a turn lasts a tenth of a second and has no more rows than the default
-// batch, since a round of all workers waits for all turns of it. Where nobody knows how fast they
-// come, since the input is a pipe or a file that is followed, or only features are published, it is
-// one row.
-Dealing DealingOfNewJob(const JobConfig& config, bool is_live);
+// batch, since a round of all workers waits for all turns of it. Of a live stream it is one row.
+// Where the label's level moves, and no turns are given, all rows are dealt to worker 0, which
+// learns from each before the next one; the other workers have none.
+Dealing DealingOfNewJob(const JobConfig& config, const StreamTraits& traits);
 
 // The same, but the job keeps what it has published, unless another number of rows is given:
 // publishing refuses that. DataLoss: what is published makes no sense.
-StatusOr<Dealing> AgreeOnDealing(const JobConfig& config, bool is_live,
+StatusOr<Dealing> AgreeOnDealing(const JobConfig& config, const StreamTraits& traits,
                                  const std::optional<JobFeatures>& published);
 
-// What is published of a spec that is complete. InvalidArgument: the spec is not.
+// What is published of a spec that is complete. Errors: those of AgreeOnDealing; InvalidArgument:
+// the spec is not.
 StatusOr<JobFeatures> FeaturesOf(const JobConfig& config, const FeatureSpec& spec,
-                                 const Dealing& dealing,
+                                 const StreamTraits& traits,
                                  const std::optional<JobFeatures>& published);
 
 // The same of a job that has published its features: what `config` does not say is as it was then

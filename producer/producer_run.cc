@@ -30,6 +30,7 @@
 #include "producer/delivery_watch.h"
 #include "producer/job_features.h"
 #include "producer/kafka_row_sender.h"
+#include "producer/level_search.h"
 #include "producer/pacing.h"
 #include "producer/partition_tails.h"
 #include "producer/progress_display.h"
@@ -91,6 +92,7 @@ class KafkaRun final : public ProducerRun {
   Status StartAgain();
   Status WhileAway(const std::string& what, const std::function<Status()>& action);
   Status AgreeOnFeatures();
+  StatusOr<bool> LevelMoves();
   Status ReadPlan();
   Status Stream();
   Status Accept();
@@ -332,16 +334,42 @@ Status KafkaRun::AgreeOnFeatures() {
                   stop_, display_, spec_);
   if (!edges.ok()) return AsInputError(edges);
   // Of features alone nobody knows who sends the rows, and how fast.
-  MILLRACE_ASSIGN_OR_RETURN(dealing_,
-                            AgreeOnDealing(config_, is_live() || features_only_, published));
+  StreamTraits traits{.is_live = is_live() || features_only_};
+  if (!published) {
+    MILLRACE_ASSIGN_OR_RETURN(traits.level_moves, LevelMoves());
+  }
   // If the published ones are of other bins, PublishFeatures says so.
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features,
-                            FeaturesOf(config_, spec_, dealing_, published));
+                            FeaturesOf(config_, spec_, traits, published));
+  dealing_ = DealingOf(features);
   shape_ = RowShapeFrom(features);
   return WhileAway("publish the job's features", [&]() -> Status {
     MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config_, stop_));
     return registry->PublishFeatures(features);
   });
+}
+
+// Of a new job: whether one worker should have all of its rows.
+StatusOr<bool> KafkaRun::LevelMoves() {
+  // (Of rows that a TopicSource sends nobody knows the labels.)
+  if (config_.workers() == 1 || !can_read_again_ || features_only_) return false;
+  const auto found = SearchMovingLevel(input(), scan_options_, spec_);
+  if (!found.ok()) return AsInputError(found.status());
+  if (!*found) return false;
+  const Producer& settings = config_.producer();
+  if (config_.training().sharding() == Training::DYNAMIC) {
+    display_.Warn(LeasedRowsText(**found));
+    return false;
+  }
+  if (!settings.has_rows_per_turn()) {
+    display_.Say(OneWorkerText(**found));
+    return true;
+  }
+  constexpr uint32_t kLongTurn = 32;
+  if (settings.rows_per_turn() >= kLongTurn) {
+    display_.Warn(LongTurnsText(**found, config_.workers(), settings.rows_per_turn()));
+  }
+  return false;
 }
 
 Status KafkaRun::ReadPlan() {

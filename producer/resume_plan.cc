@@ -50,7 +50,7 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
 
 ResumePlan::ResumePlan(std::vector<PartitionTail> tails, const Dealing& dealing)
     : tails_(std::move(tails)), dealing_(dealing) {
-  MILLRACE_CHECK(dealing.workers == tails_.size());
+  MILLRACE_CHECK(dealing.workers >= 1 && dealing.workers <= tails_.size());
 }
 
 bool ResumePlan::fresh() const {
@@ -108,7 +108,7 @@ Status ResumePlan::CheckEnd(uint64_t rows, std::string_view topic) const {
 }
 
 Status ResumePlan::CheckFollowed(uint64_t rows, std::string_view topic) const {
-  for (WorkerId worker = 0; worker < workers(); ++worker) {
+  for (WorkerId worker = 0; worker < dealing().workers; ++worker) {
     const PartitionTail& tail = tails_[worker];
     if (tail.ended) {
       return absl::FailedPreconditionError(absl::StrCat(

@@ -34,7 +34,7 @@ StatusOr<PartitionTail> TailOfRecord(std::string_view key, std::string_view valu
 // others. Pure.
 class ResumePlan {
  public:
-  // One tail per worker.
+  // One tail per worker of the job.
   ResumePlan(std::vector<PartitionTail> tails, const Dealing& dealing);
 
   bool fresh() const;  // nothing was sent yet

@@ -53,14 +53,18 @@ StatusOr<JobFeatures> AgreeOnSourceFeatures(const JobConfig& config, const Class
   FeatureSpec spec = SpecOf(config);
   MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobFeatures> published, registry->ReadFeatures());
+  if (published && published->dealt_workers() > 0) {
+    return absl::FailedPreconditionError(
+        "this job was begun with the rows of a file, which are all for one worker, since the level "
+        "of their label moves: start a new job (another --job)");
+  }
   MILLRACE_RETURN_IF_ERROR(SetClasses(published, find, spec));
   if (!published) MILLRACE_RETURN_IF_ERROR(CheckCrossesOfNumbers(spec));
   AgreeOnBuckets(published ? &published->spec() : nullptr, config.features(), set_default_buckets,
                  spec);
   MILLRACE_RETURN_IF_ERROR(SetEdges(published, spec));
-  MILLRACE_ASSIGN_OR_RETURN(const Dealing dealing,
-                            AgreeOnDealing(config, /*is_live=*/true, published));
-  MILLRACE_ASSIGN_OR_RETURN(JobFeatures features, FeaturesOf(config, spec, dealing, published));
+  MILLRACE_ASSIGN_OR_RETURN(JobFeatures features,
+                            FeaturesOf(config, spec, {.is_live = true}, published));
   MILLRACE_RETURN_IF_ERROR(registry->PublishFeatures(features));
   return features;
 }

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "features/quoted_value.h"
 #include "producer/flush_times.h"
-#include "producer/level_watch.h"
 #include "producer/outlier_watch.h"
 #include "producer/progress_text.h"
 #include "producer/row_batches.h"
@@ -48,11 +47,10 @@ class Streamer {
         workers_(static_cast<uint32_t>(plan.tails().size())),
         fingerprints_(workers_),
         outliers_(stream.encoder().numeric_count()),
-        levels_(static_cast<size_t>(stream.spec().classes_size())),
         batches_(workers_, pacer.unpaced() && !stream.is_live() ? kLingerUnpaced : kLinger),
         flushes_(workers_),
         now_(around.now()) {
-    for (WorkerId worker = 0; worker < workers_; ++worker) {
+    for (WorkerId worker = 0; worker < plan.dealing().workers; ++worker) {
       const PartitionTail& tail = plan.tails()[worker];
       if (!tail.ended) flushes_.Add(worker, tail.rows, now_);  // one follows them, maybe once more
       if (tail.ended) {
@@ -76,6 +74,10 @@ class Streamer {
       return Look();
     });
     MILLRACE_RETURN_IF_ERROR(AcceptIfChecked());
+    // Workers that get no rows need not wait for the last one.
+    for (WorkerId worker(plan_.dealing().workers); worker < workers_; ++worker) {
+      MILLRACE_RETURN_IF_ERROR(SendEnd(worker, RowNumber(0)));
+    }
     const Status sent = SendRows();
     // What has been read goes out if there is room. (A pipe cannot be read again.)
     if (absl::IsCancelled(sent)) (void)SendAll();
@@ -140,7 +142,6 @@ class Streamer {
     const RowPlace place = PlaceOfRow(record.number, plan_.dealing());
     fingerprints_[place.worker].Add(record.row);
     if (record.epoch == 0) WarnOfOutliers(record);
-    WarnOfLevels(record.row);
     const ResumePlan::Action action = plan_.ActionFor(place);
     if (action == ResumePlan::Action::kSkip) {
       ++counts_.rows_found;
@@ -171,20 +172,6 @@ class Streamer {
         ", where all rows before have ", found->least, " to ", found->most,
         ": scaled, the others hardly differ any more. If it means \"no value\", name it by "
         "--missing-tokens; else mend the file and start a new job (another --job)"));
-  }
-
-  void WarnOfLevels(const Row& row) {
-    const uint32_t turn = plan_.dealing().rows_per_turn;
-    if (workers_ == 1 || turn < LevelWatch::kBlock) return;
-    const std::optional<double> correlation = levels_.Observe(row);
-    if (!correlation || !around_.warn) return;
-    around_.warn(absl::StrFormat(
-        "the label stays at one level for many rows, and moves to another one (two rows of the "
-        "same %d of the first %d have labels with a correlation of %.2f). %d workers, dealt turns "
-        "of %d rows, learn at the same time from rows far apart, and follow that late. If no "
-        "column tells of the level, start a new job (another --job) with --workers 1; or with "
-        "--rows-per-turn 4, and ServerApp with --batch-rows 4, which takes longer",
-        LevelWatch::kBlock, LevelWatch::kRows, *correlation, workers_, turn));
   }
 
   void WarnOfGap(const StreamRecord& record, Pacer::Time::duration wait) const {
@@ -261,12 +248,17 @@ class Streamer {
     }
   }
 
+  // After its `rows` rows, unless the partition has it.
+  Status SendEnd(WorkerId worker, RowNumber rows) {
+    if (plan_.tails()[worker].ended) return absl::OkStatus();
+    std::string value = EncodeEnd(rows, fingerprints_[worker].value());
+    return Send(worker, {.first = rows, .count = 0}, value);
+  }
+
   Status SendEnds() {
-    for (WorkerId worker = 0; worker < workers_; ++worker) {
-      if (plan_.tails()[worker].ended) continue;
+    for (WorkerId worker = 0; worker < plan_.dealing().workers; ++worker) {
       const RowNumber rows = RowsOfWorker(stream_.accepted(), worker, plan_.dealing());
-      std::string value = EncodeEnd(rows, fingerprints_[worker].value());
-      MILLRACE_RETURN_IF_ERROR(Send(worker, {.first = rows, .count = 0}, value));
+      MILLRACE_RETURN_IF_ERROR(SendEnd(worker, rows));
     }
     while (true) {
       MILLRACE_RETURN_IF_ERROR(Look());
@@ -284,7 +276,6 @@ class Streamer {
   const uint32_t workers_;
   std::vector<RowFingerprint> fingerprints_;  // of the rows that were read, by partition
   OutlierWatch outliers_;
-  LevelWatch levels_;
   RowBatches batches_;
   FlushTimes flushes_;
   Pacer::Time now_;  // at the last look at the clock

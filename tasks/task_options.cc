@@ -525,6 +525,9 @@ WorkerOptions MakeWorkerOptions(const JobFeatures& features, const JobTraining& 
   options.workers = MostWorkers(training.training(), features.workers());
   options.first_workers = features.workers();
   options.dealing = DealingOf(features);
+  // Leased rows are everybody's, wherever they are.
+  const bool leases = training.training().sharding() == Training::DYNAMIC;
+  if (!leases) options.dealt_workers = features.dealt_workers();
   options.shards = ShardsOfGroup(training);
   options.gradients_topic = NameOf(Topic::kGradients, features, training);
   options.weights_topic = NameOf(Topic::kWeights, features, training);

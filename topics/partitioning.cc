@@ -29,7 +29,8 @@ Stage StageOf(uint64_t row, const Dealing& dealing) {
 }  // namespace
 
 Dealing DealingOf(const JobFeatures& features) {
-  return {.workers = features.workers(),
+  const uint32_t dealt = features.dealt_workers();
+  return {.workers = dealt > 0 ? dealt : features.workers(),
           .rows_per_turn = std::max(features.rows_per_turn(), 1U),  // 0: of an older version
           .most_rows_per_turn = features.most_rows_per_turn()};
 }
@@ -51,6 +52,7 @@ uint64_t StreamRow(RowPlace place, const Dealing& dealing) {
 }
 
 RowNumber RowsOfWorker(uint64_t stream_rows, WorkerId worker, const Dealing& dealing) {
+  if (worker >= dealing.workers) return RowNumber(0);
   const Stage stage = StageOf(stream_rows / dealing.workers, dealing);
   const uint64_t in_stage = stream_rows - stage.begin * dealing.workers;
   const uint64_t rows_per_round = dealing.workers * stage.turn;

@@ -11,8 +11,9 @@ namespace millrace {
 
 class JobFeatures;
 
-// How the rows of the stream are dealt to the workers: the first rows_per_turn of them go to worker
-// 0, as many to worker 1, and so on, and after the last worker to worker 0 again. The turns are
+// How the rows of the stream are dealt to workers 0 to `workers` - 1 of a job, which may have more:
+// the first rows_per_turn of them go to worker 0, as many to worker 1, and so on, and after the
+// last of these workers to worker 0 again. The turns are
 // exact, so that no worker starves and row numbers have no gaps. Neighbours in the stream, which
 // tell most about each other, are learnt by one worker, one after the other.
 //
@@ -43,7 +44,8 @@ struct RowPlace {
 RowPlace PlaceOfRow(uint64_t stream_row, const Dealing& dealing);
 // The inverse.
 uint64_t StreamRow(RowPlace place, const Dealing& dealing);
-// How many of the first `stream_rows` rows are in a worker's partition.
+// How many of the first `stream_rows` rows are in a worker's partition: none, of one that rows are
+// not dealt to.
 RowNumber RowsOfWorker(uint64_t stream_rows, WorkerId worker, const Dealing& dealing);
 
 // Shard s of `shards` owns a contiguous range of [0, keys); every key has one owner, and no range

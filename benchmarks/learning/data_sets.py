@@ -175,6 +175,24 @@ def temperatures(draw=0, rows=20_000):
         yield [f"{target:.6g}", f"{air:.6g}", f"{felt:.6g}", f"{dew:.6g}"]
 
 
+def season(draw=0, rows=20_000):
+    """A number whose level goes up and down once in 3,142 rows, which no column tells, regression."""
+    r = random.Random(11 + 1000 * draw)
+    for row in range(rows):
+        x = [r.gauss(0, 1) for _ in range(4)]
+        target = 20 * math.sin(row / 500) + 3 * x[0] + r.gauss(0, 1)
+        yield [f"{target:.6g}", *(f"{value:.6f}" for value in x)]
+
+
+def busy_hours(draw=0, rows=20_000):
+    """Two classes whose frequencies change places every 942 rows, which no column tells."""
+    r = random.Random(12 + 1000 * draw)
+    for row in range(rows):
+        x = [r.gauss(0, 1) for _ in range(4)]
+        logit = 4 * math.sin(row / 300) + .5 * x[0] - .3 * x[1]
+        yield [int(r.random() < chance(logit)), *(f"{value:.6f}" for value in x)]
+
+
 def wide(draw=0, rows=3000):
     """A thousand columns, each of which says a little."""
     r = random.Random(10 + 1000 * draw)
@@ -267,6 +285,8 @@ def all_sets(data="", make_text=""):
         DataSet("friedman", "River's generator, regression, not linear", stream(friedman, 20_000),
                 numbered("x", 10), regression=True),
         DataSet("temperatures", temperatures.__doc__, temperatures, ["air", "felt", "dew"], regression=True),
+        DataSet("season", season.__doc__, season, numbered("x", 4), regression=True),
+        DataSet("busy-hours", busy_hours.__doc__, busy_hours, numbered("x", 4)),
         DataSet("trump-approval", "River, regression, a slowly changing target", river("TrumpApproval"),
                 numbered("x", 6), regression=True, in_order=True),
     ]

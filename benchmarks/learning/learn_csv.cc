@@ -21,6 +21,7 @@
 #include "models/evaluation.h"
 #include "producer/csv_stream.h"
 #include "producer/job_features.h"
+#include "producer/level_search.h"
 #include "tasks/task_options.h"
 #include "topics/figures_codec.h"
 #include "topics/figures_verdict.h"
@@ -103,19 +104,6 @@ Status ReadRows(CsvStream& stream, MemoryRows& rows) {
                                        stream.last_reason());
 }
 
-JobFeatures FeaturesOf(const JobConfig& config, const CsvStream& stream) {
-  JobFeatures features;
-  features.set_job(config.name());
-  features.set_epoch(config.epoch());
-  features.set_workers(config.workers());
-  const Dealing dealing = DealingOfNewJob(config, false);
-  features.set_rows_per_turn(dealing.rows_per_turn);
-  features.set_most_rows_per_turn(dealing.most_rows_per_turn);
-  *features.mutable_spec() = stream.spec();
-  features.set_feature_count(stream.encoder().feature_count());
-  return features;
-}
-
 // Sequential results do not depend on the number of shards.
 JobTraining TrainingOf(const JobConfig& config, uint64_t rows) {
   JobTraining training;
@@ -173,8 +161,12 @@ Status Run(const JobFlags& flags) {
   NoRejects rejects;
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvStream> stream,
                             OpenStream(config, spec, rejects));
-  const JobFeatures features = FeaturesOf(config, *stream);
-  MemoryRows rows(DealingOf(features));
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<double> level,
+                            SearchMovingLevel(config.producer().input(), {}, spec));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const JobFeatures features,
+      FeaturesOf(config, spec, {.level_moves = level && config.workers() > 1}, std::nullopt));
+  MemoryRows rows(DealingOf(features), features.workers());
   MILLRACE_RETURN_IF_ERROR(ReadRows(*stream, rows));
 
   const JobTraining training = TrainingOf(config, rows.rows());

@@ -34,7 +34,8 @@ class MemoryRows {
     std::string value;
   };
 
-  explicit MemoryRows(const Dealing& dealing) : dealing_(dealing), partitions_(dealing.workers) {}
+  // Partitions for all `workers` of the job.
+  MemoryRows(const Dealing& dealing, uint32_t workers) : dealing_(dealing), partitions_(workers) {}
 
   // The next row of the stream.
   void Add(const Row& row);

@@ -41,8 +41,7 @@ BegunJob Begun() {
   edges.add_edge(0.5);
   spec.set_categorical_buckets(64);
   BegunJob begun;
-  const StatusOr<JobFeatures> features =
-      FeaturesOf(config, spec, {.workers = config.workers(), .rows_per_turn = 256}, {});
+  const StatusOr<JobFeatures> features = FeaturesOf(config, spec, {}, {});
   EXPECT_TRUE(features.ok()) << features.status();
   begun.features = *features;
   begun.training = *SettingsOf(config, "flights-3");

@@ -281,6 +281,8 @@ TEST(CheckJob, RefusesWhatNoProgramPublishes) {
   const std::vector<Case> cases = {
       {"workers (--workers): give 1 to 10000", [](auto& f, auto&) { f.set_workers(0); }},
       {"workers (--workers): give 1 to 10000", [](auto& f, auto&) { f.set_workers(UINT32_MAX); }},
+      {"turns of 65537 rows", [](auto& f, auto&) { f.set_most_rows_per_turn(65'537); }},
+      {"rows for 99 workers of ", [](auto& f, auto&) { f.set_dealt_workers(99); }},
       {"shards (--shards): give 1 to 1000", [](auto&, auto& t) { t.set_shards(0); }},
       {"0 features, 1 of them numeric", [](auto& f, auto&) { f.set_feature_count(0); }},
       {"features, 1 of them numeric", [](auto& f, auto&) { f.set_feature_count(UINT64_MAX); }},

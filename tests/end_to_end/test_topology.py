@@ -110,6 +110,37 @@ class Modes(OnABroker):
         # 40 of these.
         self.assertEqual(self.assert_every_row_counted_once(job)["rounds"], 336)
 
+    def test_rows_whose_level_moves_are_learnt_by_one_of_four_workers_as_if_it_were_alone(self):
+        sorted_rows = self.path / "sorted.csv"
+        with open(self.data, newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file)
+        label = header.index("verdict")
+        with open(sorted_rows, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([header, *sorted(rows, key=lambda row: row[label])])
+        job = self.job(training=["--consistency", "sequential"], data=sorted_rows)
+        command = job.commands["producer"]
+        begin = command.index("--rows-per-turn")
+        del command[begin:begin + 2]
+        job.start()
+        self.disturb(job, ["producer", "worker0", "worker1", "server"], seed=12)
+        job.wait_all()
+        self.assertIn("worker 0 gets all rows", job.log("producer"))
+        self.assertNotIn("warning", job.log("producer"))
+        self.assert_every_row_counted_once(job)
+        job.workers, job.producer_flags = 1, ["--rows-per-turn", "256"]
+        self.assert_equals_reference(job)
+
+    def test_long_turns_that_are_given_are_dealt_with_a_warning_where_the_level_moves(self):
+        ordered = self.path / "ordered.csv"
+        with open(ordered, "w", encoding="utf-8") as out:
+            out.write("y,x\n" + "".join(f"{row // 100},{row % 7}\n" for row in range(2000)))
+        job = self.job(training=["--consistency", "sequential"], data=ordered,
+                       features=["--label", "y", "--regression", "--numeric", "x"],
+                       producer=["--rows-per-turn", "256"]).start()  # fmt: skip
+        job.wait_all()
+        self.assertIn("4 workers, dealt turns of 256 rows", job.log("producer"))
+        self.assert_equals_reference(job)
+
     def test_eventual_counts_every_row_once_and_learns(self):
         job = self.job(training=["--consistency", "eventual", "--batch-rows", "16"]).start()
         job.wait_all()

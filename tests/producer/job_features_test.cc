@@ -43,24 +43,57 @@ TEST(AgreeOnBuckets, AJobThatHasBegunKeepsThoseThatAreNotGiven) {
   EXPECT_EQ(spec.text_buckets(), 9u) << "another number is given, which the job refuses";
 }
 
+constexpr StreamTraits kFile = {};
+constexpr StreamTraits kLive = {.is_live = true};
+
 TEST(DealingOfNewJob, HasLongTurnsWhereRowsComeAsFastAsTheyAreTaken) {
   JobConfig config;
   config.set_workers(3);
   Producer& settings = *config.mutable_producer();
   const auto turns_of = [](uint32_t rows, uint32_t most) { return Dealing{3, rows, most}; };
-  EXPECT_EQ(DealingOfNewJob(config, false), turns_of(256, 1024));
-  EXPECT_EQ(DealingOfNewJob(config, true), turns_of(1, 0));
+  EXPECT_EQ(DealingOfNewJob(config, kFile), turns_of(256, 1024));
+  EXPECT_EQ(DealingOfNewJob(config, kLive), turns_of(1, 0));
   for (const auto& [rate, rows] : {std::pair(0.5, 1U), {100.0, 10U}, {320.0, 32U}, {1e9, 32U}}) {
     settings.set_rate(rate);
-    EXPECT_EQ(DealingOfNewJob(config, false), turns_of(rows, 0));
-    EXPECT_EQ(DealingOfNewJob(config, true), turns_of(rows, 0));
+    EXPECT_EQ(DealingOfNewJob(config, kFile), turns_of(rows, 0));
+    EXPECT_EQ(DealingOfNewJob(config, kLive), turns_of(rows, 0));
   }
   settings.clear_rate();
   settings.set_time_column("t");
-  EXPECT_EQ(DealingOfNewJob(config, false), turns_of(1, 0));
+  EXPECT_EQ(DealingOfNewJob(config, kFile), turns_of(1, 0));
   settings.set_rows_per_turn(7);
-  EXPECT_EQ(DealingOfNewJob(config, false), turns_of(7, 0));
-  EXPECT_EQ(DealingOfNewJob(config, true), turns_of(7, 0));
+  EXPECT_EQ(DealingOfNewJob(config, kFile), turns_of(7, 0));
+  EXPECT_EQ(DealingOfNewJob(config, kLive), turns_of(7, 0));
+}
+
+TEST(DealingOfNewJob, GivesAllRowsToOneWorkerWhereTheLevelOfTheLabelMovesUnlessTurnsAreGiven) {
+  constexpr StreamTraits kMoves = {.level_moves = true};
+  JobConfig config;
+  config.set_workers(4);
+  EXPECT_EQ(DealingOfNewJob(config, kMoves), (Dealing{1, 256, 1024}));
+  config.mutable_producer()->set_rate(20);
+  EXPECT_EQ(DealingOfNewJob(config, kMoves), (Dealing{1, 2, 0}));
+  config.mutable_producer()->set_rows_per_turn(256);
+  EXPECT_EQ(DealingOfNewJob(config, kMoves), (Dealing{4, 256, 0}));
+}
+
+TEST(FeaturesOf, SayWhichWorkersHaveRowsAsLongAsTheJobLasts) {
+  constexpr StreamTraits kMoves = {.level_moves = true};
+  JobConfig config;
+  config.set_workers(4);
+  FeatureSpec spec;
+  spec.set_label("y");
+  spec.add_numeric("x");
+  spec.set_regression(true);
+  spec = CompleteSpec(spec);
+  const JobFeatures all = *FeaturesOf(config, spec, kFile, std::nullopt);
+  EXPECT_EQ(all.dealt_workers(), 0u);
+  EXPECT_EQ(FeaturesOf(config, spec, kMoves, all)->dealt_workers(), 0u);
+  const JobFeatures one = *FeaturesOf(config, spec, kMoves, std::nullopt);
+  EXPECT_EQ(one.workers(), 4u);
+  EXPECT_EQ(one.dealt_workers(), 1u);
+  EXPECT_EQ(FeaturesOf(config, spec, kFile, one)->dealt_workers(), 1u);
+  EXPECT_EQ(FeaturesAsBegun(config, one)->dealt_workers(), 1u);
 }
 
 TEST(AgreeOnDealing, AJobThatHasBegunKeepsItsTurnsUnlessOthersAreGiven) {
@@ -70,11 +103,11 @@ TEST(AgreeOnDealing, AJobThatHasBegunKeepsItsTurnsUnlessOthersAreGiven) {
   published.set_workers(3);
   published.set_rows_per_turn(64);
   published.set_most_rows_per_turn(500);
-  EXPECT_EQ(*AgreeOnDealing(config, true, published), (Dealing{3, 64, 500}));
+  EXPECT_EQ(*AgreeOnDealing(config, kLive, published), (Dealing{3, 64, 500}));
   config.mutable_producer()->set_rows_per_turn(64);
-  EXPECT_EQ(*AgreeOnDealing(config, true, published), (Dealing{3, 64, 500}));
+  EXPECT_EQ(*AgreeOnDealing(config, kLive, published), (Dealing{3, 64, 500}));
   config.mutable_producer()->set_rows_per_turn(32);
-  EXPECT_EQ(*AgreeOnDealing(config, true, published), (Dealing{3, 32, 0}))
+  EXPECT_EQ(*AgreeOnDealing(config, kLive, published), (Dealing{3, 32, 0}))
       << "another number is given, which the job refuses";
 }
 
@@ -85,10 +118,15 @@ TEST(AgreeOnDealing, RefusesTurnsThatNobodyMayHavePublished) {
   published.set_workers(3);
   published.set_rows_per_turn(1);
   published.set_most_rows_per_turn(Dealing::kMostRowsPerTurn + 1);
-  EXPECT_TRUE(absl::IsDataLoss(AgreeOnDealing(config, false, published).status()));
+  EXPECT_TRUE(absl::IsDataLoss(AgreeOnDealing(config, kFile, published).status()));
   published.set_rows_per_turn(Dealing::kMostRowsPerTurn + 1);
   published.clear_most_rows_per_turn();
-  EXPECT_TRUE(absl::IsDataLoss(AgreeOnDealing(config, false, published).status()));
+  EXPECT_TRUE(absl::IsDataLoss(AgreeOnDealing(config, kFile, published).status()));
+  published.set_rows_per_turn(1);
+  published.set_dealt_workers(3);
+  EXPECT_TRUE(AgreeOnDealing(config, kFile, published).ok());
+  published.set_dealt_workers(4);
+  EXPECT_TRUE(absl::IsDataLoss(AgreeOnDealing(config, kFile, published).status()));
 }
 
 TEST(JobFeatures, WhereNoCellCanBeMissingTheTokensAreNoDifference) {

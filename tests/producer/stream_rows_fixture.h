@@ -86,7 +86,7 @@ class MemorySender final : public RowSender {
 };
 
 inline ResumePlan PlanOf(const MemoryTopic& topic, uint32_t rows_per_turn,
-                         uint32_t most_rows_per_turn = 0) {
+                         uint32_t most_rows_per_turn = 0, uint32_t dealt_workers = 0) {
   std::vector<PartitionTail> tails;
   for (const auto& records : topic) {
     tails.emplace_back();
@@ -95,7 +95,8 @@ inline ResumePlan PlanOf(const MemoryTopic& topic, uint32_t rows_per_turn,
       if (!absl::IsNotFound(tail.status())) tails.back() = tail.value();  // a flush is no tail
     }
   }
-  const Dealing dealing = {.workers = static_cast<uint32_t>(tails.size()),
+  const auto workers = static_cast<uint32_t>(tails.size());
+  const Dealing dealing = {.workers = dealt_workers > 0 ? dealt_workers : workers,
                            .rows_per_turn = rows_per_turn,
                            .most_rows_per_turn = most_rows_per_turn};
   return ResumePlan(std::move(tails), dealing);
@@ -166,8 +167,11 @@ class StreamRowsTest : public testing::Test {
     auto stream = CsvStream::Create(CsvFile::Open(path_, file_options_).value(), file_options_,
                                     options_, rejects_)
                       .value();
-    return StreamRows(*stream, PlanOf(topic, rows_per_turn_, most_rows_per_turn_), pacer_, sender,
-                      around_, counts_);
+    return StreamRows(*stream, Plan(topic), pacer_, sender, around_, counts_);
+  }
+
+  ResumePlan Plan(const MemoryTopic& topic) const {
+    return PlanOf(topic, rows_per_turn_, most_rows_per_turn_, dealt_workers_);
   }
 
   // What an undisturbed run gives, by definition.
@@ -180,7 +184,7 @@ class StreamRowsTest : public testing::Test {
     uint64_t rounds = 0;
     const auto next = [&] {
       if (--left == 0) {
-        worker = (worker + 1) % workers;
+        worker = (worker + 1) % (dealt_workers_ > 0 ? dealt_workers_ : workers);
         if (worker == 0) ++rounds;
         const bool doubles = worker == 0 && rounds >= 32 && rounds % 16 == 0;
         if (doubles && 2 * turn <= most_rows_per_turn_) turn *= 2;
@@ -209,6 +213,7 @@ class StreamRowsTest : public testing::Test {
   CsvFile::Options file_options_;
   uint32_t rows_per_turn_ = 1;
   uint32_t most_rows_per_turn_ = 0;
+  uint32_t dealt_workers_ = 0;  // 0: all
   Pacer pacer_ = Pacer::Unpaced();
   std::atomic<bool> stop_ = false;
   int ticks_ = 0;

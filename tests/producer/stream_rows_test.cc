@@ -134,6 +134,36 @@ TEST_F(StreamRowsTest, AFileThatIsFollowedIsStreamedAsItGrows) {
   EXPECT_EQ(RowsOf(topic), expected);
 }
 
+TEST_F(StreamRowsTest, ThePartitionsOfWorkersThatGetNoRowsEndBeforeTheFirstRow) {
+  InputRows(20, [](int) { return false; });
+  dealt_workers_ = 1;
+  around_.batch_wait = [] { return milliseconds(1); };
+  MemoryTopic topic(3);
+  EXPECT_TRUE(absl::IsAborted(Run(topic, 1, 2)));
+  EXPECT_TRUE(topic[0].empty()) << "the two records that were sent are the ends of the others";
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(RowsOf(topic), Expected(20, 3));
+  EXPECT_EQ(RowsOf(topic)[0].size(), 21u);
+}
+
+TEST_F(StreamRowsTest, AFileThatIsFollowedMayBeForOneWorker) {
+  file_options_.follow = true;
+  file_options_.stop = &stop_;
+  dealt_workers_ = 1;
+  MemoryTopic topic(3);
+  InputRows(10, [](int) { return false; });
+  around_.caught_up = [this] { stop_ = true; };
+  for (int run = 0; run < 2; ++run) {
+    stop_ = false;
+    EXPECT_TRUE(absl::IsCancelled(Run(topic)));
+    EXPECT_EQ(counts_.rows_found, run == 0 ? 0u : 10u);
+  }
+  file_options_.follow = false;
+  stop_ = false;
+  ASSERT_TRUE(Run(topic).ok());
+  EXPECT_EQ(RowsOf(topic), Expected(10, 3));
+}
+
 TEST_F(StreamRowsTest, AFollowedFileThatHasLostRowsOrWhoseStreamHasEndedIsAnError) {
   file_options_.follow = true;
   MemoryTopic topic = Expected(10, 2);
@@ -223,7 +253,7 @@ TEST_F(StreamRowsTest, AStopEndsTheStreamAndWhatWasSentIsDelivered) {
     EXPECT_TRUE(Drain(sender, seconds(10), around_).ok());
     EXPECT_EQ(sender.outstanding(), 0u);
   }
-  EXPECT_EQ(PlanOf(topic, rows_per_turn_).rows_present(), counts_.rows_sent);
+  EXPECT_EQ(Plan(topic).rows_present(), counts_.rows_sent);
   EXPECT_LT(counts_.rows_sent, 400u);
   stop_ = false;
   ASSERT_TRUE(Run(topic).ok());
@@ -322,29 +352,6 @@ TEST_F(StreamRowsTest, NamesTheLineOfAnOutlierOnce) {
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_THAT(warnings_[0], HasSubstr("line 1012: column \"x\" has 1e+09, where all rows before "
                                       "have 0 to 9"));
-}
-
-TEST_F(StreamRowsTest, SaysThatLabelsStayAtOneLevelWhereWorkersAreDealtLongTurns) {
-  std::string text = "x,y\n";
-  for (int i = 0; i < 2'000; ++i) {
-    text += std::to_string(i % 10) + "," + std::to_string(i / 300 % 2) + "\n";
-  }
-  Input(text);
-  for (const uint32_t turn : {1U, 256U}) {
-    for (const size_t workers : {1U, 4U}) {
-      warnings_.clear();
-      rows_per_turn_ = turn;
-      MemoryTopic topic(workers);
-      ASSERT_TRUE(Run(topic).ok());
-      if (turn == 1 || workers == 1) {
-        EXPECT_TRUE(warnings_.empty());
-        continue;
-      }
-      ASSERT_EQ(warnings_.size(), 1u);
-      EXPECT_THAT(warnings_[0], HasSubstr("4 workers, dealt turns of 256 rows"));
-      EXPECT_THAT(warnings_[0], HasSubstr("--rows-per-turn 4"));
-    }
-  }
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ class Loop {
                                                    presence.at(clock).workers.contains(worker));
         if (has_rows(worker) && is_there) present.push_back(worker);
       }
-      beside_ = scenario_.resizes() ? scenario_.first_workers : scenario_.workers;
+      beside_ = scenario_.resizes() ? scenario_.first_workers : scenario_.workers_with_rows();
       if (presence.contains(clock) && presence.at(clock).told > 0) {
         beside_ = presence.at(clock).told;
       }

@@ -193,7 +193,10 @@ Outcome RunSeed(uint64_t seed) {
     }
     if (rare.Chance(0.08)) return DrawLostCopies(scenario, faults);
     if (rare.Chance(0.07)) return DrawContinuation(faults);
-    if (Random::Hash(scenario.data_seed, 0, 0, 50005) % 8 == 0) DrawResizes(scenario, faults);
+    if (Random::Hash(scenario.data_seed, 0, 0, 50005) % 8 == 0) {
+      return DrawResizes(scenario, faults);
+    }
+    if (Random::Hash(scenario.data_seed, 0, 0, 50013) % 8 == 0) DealToOneWorker(scenario);
   });
 }
 

@@ -229,6 +229,7 @@ JobFeatures FeaturesOf(const Scenario& scenario) {
   features.set_workers(scenario.workers);
   features.set_rows_per_turn(scenario.rows_per_turn);
   features.set_most_rows_per_turn(scenario.most_rows_per_turn);
+  features.set_dealt_workers(scenario.dealt_workers);
   features.set_feature_count(scenario.features());
   features.mutable_spec()->set_regression(scenario.regression);
   for (size_t k = 0; k < scenario.classes; ++k) {
@@ -354,6 +355,11 @@ void DrawResizes(Scenario& scenario, uint32_t first_workers) {
   scenario.training.set_schedule(Training::ONE_PASS);
   scenario.training.clear_freeze_after_rows();
   scenario.training.clear_tail_after_rows();
+}
+
+void DealToOneWorker(Scenario& scenario) {
+  scenario.dealt_workers = 1;
+  std::fill(scenario.rows.begin() + 1, scenario.rows.end(), RowNumber(0));
 }
 
 Row MakeRow(const Scenario& scenario, WorkerId worker, RowNumber number) {

@@ -48,6 +48,7 @@ struct Scenario {
   bool flushes = false;                    // stand between the rows in input-data
   uint32_t rows_per_turn = 1;              // that go to one worker after another,
   uint32_t most_rows_per_turn = 0;         // and later in the stream
+  uint32_t dealt_workers = 0;              // only so many workers have rows; 0: all
   std::vector<RowNumber> rows = {12, 12};  // by worker; of trainers of one's own: steps
   double undecodable = 0;                  // part of the rows
   Training training;
@@ -59,6 +60,7 @@ struct Scenario {
   bool weights_from_workers = false;            // should no copy of a shard be left
 
   bool external() const { return !parameters.empty(); }
+  uint32_t workers_with_rows() const { return dealt_workers > 0 ? dealt_workers : workers; }
   size_t features() const { return numeric + hashed; }
   size_t scores() const { return regression ? 1 : classes; }
   // The number in the stream of a worker's row.
@@ -69,7 +71,7 @@ struct Scenario {
       before += turn;
       if (round >= 32 && round % 16 == 0 && 2 * turn <= most_rows_per_turn) turn *= 2;
     }
-    return before * workers + uint64_t{worker} * turn + (uint64_t{row} - before);
+    return before * workers_with_rows() + uint64_t{worker} * turn + (uint64_t{row} - before);
   }
   bool has_growing_batches() const { return batches_grow && !averages() && one_pass(); }
   // Whether a flush stands before this row of the worker.
@@ -117,6 +119,8 @@ struct Scenario {
 Scenario DrawScenario(Random& random);
 // A job whose workers come, leave and come again while it runs.
 void DrawResizes(Scenario& scenario, uint32_t first_workers);
+// Worker 0 has all rows, the others none.
+void DealToOneWorker(Scenario& scenario);
 // A little more than a worker's part of a shard's state, which is never divided.
 size_t SmallMessageBytes(const Scenario& scenario);
 

@@ -166,6 +166,21 @@ TEST(MakeWorkerOptions, OfAJobThatNamesNoTurnsTheyAreOfOneRow) {
   EXPECT_EQ(MakeWorkerOptions(features, training, WorkerId(1)).dealing.rows_per_turn, 32u);
 }
 
+TEST(MakeWorkerOptions, OnlyThoseWorkersLearnAtOnceThatHaveRowsUnlessRowsAreLeased) {
+  JobFeatures features = Features(10);
+  features.set_workers(3);
+  JobTraining training;
+  training.set_shards(1);
+  const auto with_rows = [&] {
+    return MakeWorkerOptions(features, training, WorkerId(0)).workers_with_rows();
+  };
+  EXPECT_EQ(with_rows(), 3u);
+  features.set_dealt_workers(1);
+  EXPECT_EQ(with_rows(), 1u);
+  training.mutable_training()->set_sharding(Training::DYNAMIC);
+  EXPECT_EQ(with_rows(), 3u);
+}
+
 TEST(IsWide, AModelOfManyWeightsKeepsThemAsRows) {
   EXPECT_FALSE(IsWide(Features(131'069), Training()));
   EXPECT_TRUE(IsWide(Features(131'070), Training()));

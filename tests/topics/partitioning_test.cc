@@ -93,6 +93,24 @@ TEST(PartitioningTest, RowsOfWorkerCountsTheRowsThatWentToIt) {
   }
 }
 
+TEST(PartitioningTest, RowsMayBeDealtToSomeWorkersOnly) {
+  JobFeatures features;
+  features.set_workers(5);
+  features.set_dealt_workers(2);
+  features.set_rows_per_turn(3);
+  const Dealing dealing = DealingOf(features);
+  std::vector<RowNumber> counts(features.workers(), 0);
+  for (uint64_t row = 0; row < 100; ++row) {
+    const RowPlace place = PlaceOfRow(row, dealing);
+    EXPECT_LT(place.worker, 2u);
+    EXPECT_EQ(StreamRow(place, dealing), row);
+    ++counts[place.worker];
+  }
+  for (WorkerId worker = 0; worker < features.workers(); ++worker) {
+    EXPECT_EQ(RowsOfWorker(100, worker, dealing), counts[worker]);
+  }
+}
+
 TEST(PartitioningTest, EachKeyHasExactlyOneOwner) {
   for (uint64_t keys : {0u, 1u, 2u, 5u, 10u, 97u, 1025u}) {
     for (uint32_t shards = 1; shards <= 130; ++shards) {
