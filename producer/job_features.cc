@@ -138,16 +138,14 @@ Dealing DealingOfNewJob(const JobConfig& config, const StreamTraits& traits) {
   Dealing dealing{.workers = config.workers()};
   if (settings.has_rows_per_turn()) {
     dealing.rows_per_turn = settings.rows_per_turn();
-    return dealing;
-  }
-  if (settings.rate() > 0) {
+  } else if (settings.rate() > 0) {
     dealing.rows_per_turn =
         static_cast<uint32_t>(std::clamp(kLongestTurnS * settings.rate(), 1.0, double{kMostPaced}));
   } else if (!traits.is_live && settings.time_column().empty()) {
     dealing.rows_per_turn = 256;
     dealing.most_rows_per_turn = 1024;
   }
-  if (traits.level_moves) dealing.workers = 1;
+  if (traits.is_for_one_worker) dealing.workers = 1;
   return dealing;
 }
 

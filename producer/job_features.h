@@ -39,15 +39,15 @@ struct StreamTraits {
   // Nobody knows how fast rows come: the input is a pipe or a file that is followed, or only
   // features are published.
   bool is_live = false;
-  bool level_moves = false;  // the label's (MovingLevel)
+  bool is_for_one_worker = false;  // the label's level moves (LevelVerdict)
 };
 
 // How the rows of a new job are dealt. What tells most about a row are its neighbours in the
 // stream, so turns are long where rows come as fast as they are taken, and become longer. Where
 // they come at a rate, a turn lasts a tenth of a second and has no more rows than the default
 // batch, since a round of all workers waits for all turns of it. Of a live stream it is one row.
-// Where the label's level moves, and no turns are given, all rows are dealt to worker 0, which
-// learns from each before the next one; the other workers have none.
+// If it is for one worker, all rows are dealt to worker 0, which learns from each before the next
+// one; the others have none.
 Dealing DealingOfNewJob(const JobConfig& config, const StreamTraits& traits);
 
 // The same, but the job keeps what it has published, unless another number of rows is given:

@@ -1,27 +1,39 @@
-// The look at the input's first rows for a label whose level moves, and what to say of it.
+// What follows from a label whose level moves, and the look at the first rows of a file for it.
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "base/status.h"
 #include "formats/csv_file.h"
 #include "messages/features.pb.h"
+#include "messages/job.pb.h"
+#include "producer/progress_display.h"
 
 namespace millrace {
 
 // What MovingLevel() says of the first rows of the file at `path`: 20,000 of those that can be
 // used, or all if there are fewer. REQUIRES that `spec` has its classes and edges. Errors: those of
-// opening and reading (Cancelled once *options.stop is set), and of CsvRowEncoder::Create().
-StatusOr<std::optional<double>> SearchMovingLevel(const std::string& path,
-                                                  const CsvFile::Options& options,
-                                                  const FeatureSpec& spec);
+// opening and reading, and of CsvRowEncoder::Create().
+StatusOr<std::optional<double>> SearchForMovingLevel(const std::string& path,
+                                                     const CsvFile::Options& options,
+                                                     const FeatureSpec& spec);
 
-// Of a label of which MovingLevel() says this: that one worker gets all rows.
-std::string OneWorkerText(double share);
-// The same where somebody has chosen otherwise: rows are leased, or workers are dealt long turns.
-std::string LeasedRowsText(double share);
-std::string LongTurnsText(double share, uint32_t workers, uint32_t rows_per_turn);
+// What follows for a new job of several workers.
+struct LevelVerdict {
+  bool is_for_one_worker = false;  // all rows go to worker 0
+  std::string note;                // for the user; empty: nothing
+  std::string warning;             // the same
+};
+// Of a label of which MovingLevel() says this. One worker gets all rows, unless somebody has chosen
+// otherwise: turns of some length (--rows-per-turn) or leases (--sharding dynamic).
+LevelVerdict VerdictOnLevel(double share, const JobConfig& config);
+
+// Whether one worker gets all rows of a new job, by what `search` finds; says why. The search is
+// left out of a job of one worker.
+using SearchLevel = std::function<StatusOr<std::optional<double>>()>;
+StatusOr<bool> IsForOneWorker(const JobConfig& config, const SearchLevel& search,
+                              ProgressDisplay& display);
 
 }  // namespace millrace

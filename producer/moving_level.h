@@ -1,8 +1,11 @@
 // Notices a stream whose labels stay at one level for many rows, and move to another one. Pure.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <vector>
+
+#include "models/row.h"
 
 namespace millrace {
 
@@ -19,5 +22,11 @@ namespace millrace {
 // 768 of them; else nothing. A label is the row's target, or the number of its class. In
 // O(n log n).
 std::optional<double> MovingLevel(const std::vector<float>& labels, bool are_classes);
+
+// So many rows are looked at.
+inline constexpr size_t kRowsForLevel = 20'000;
+inline float LabelOf(const Row& row, bool regression) {
+  return regression ? row.target : static_cast<float>(row.label);
+}
 
 }  // namespace millrace

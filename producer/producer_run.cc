@@ -92,7 +92,7 @@ class KafkaRun final : public ProducerRun {
   Status StartAgain();
   Status WhileAway(const std::string& what, const std::function<Status()>& action);
   Status AgreeOnFeatures();
-  StatusOr<bool> LevelMoves();
+  StatusOr<bool> IsForOneWorker();
   Status ReadPlan();
   Status Stream();
   Status Accept();
@@ -336,7 +336,7 @@ Status KafkaRun::AgreeOnFeatures() {
   // Of features alone nobody knows who sends the rows, and how fast.
   StreamTraits traits{.is_live = is_live() || features_only_};
   if (!published) {
-    MILLRACE_ASSIGN_OR_RETURN(traits.level_moves, LevelMoves());
+    MILLRACE_ASSIGN_OR_RETURN(traits.is_for_one_worker, IsForOneWorker());
   }
   // If the published ones are of other bins, PublishFeatures says so.
   MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features,
@@ -349,27 +349,12 @@ Status KafkaRun::AgreeOnFeatures() {
   });
 }
 
-// Of a new job: whether one worker should have all of its rows.
-StatusOr<bool> KafkaRun::LevelMoves() {
-  // (Of rows that a TopicSource sends nobody knows the labels.)
-  if (config_.workers() == 1 || !can_read_again_ || features_only_) return false;
-  const auto found = SearchMovingLevel(input(), scan_options_, spec_);
-  if (!found.ok()) return AsInputError(found.status());
-  if (!*found) return false;
-  const Producer& settings = config_.producer();
-  if (config_.training().sharding() == Training::DYNAMIC) {
-    display_.Warn(LeasedRowsText(**found));
-    return false;
-  }
-  if (!settings.has_rows_per_turn()) {
-    display_.Say(OneWorkerText(**found));
-    return true;
-  }
-  constexpr uint32_t kLongTurn = 32;
-  if (settings.rows_per_turn() >= kLongTurn) {
-    display_.Warn(LongTurnsText(**found, config_.workers(), settings.rows_per_turn()));
-  }
-  return false;
+// Of a new job. (The file whose features only are published need not be in the stream's order.)
+StatusOr<bool> KafkaRun::IsForOneWorker() {
+  if (!can_read_again_ || features_only_) return false;
+  const StatusOr<bool> found = millrace::IsForOneWorker(
+      config_, [this] { return SearchForMovingLevel(input(), scan_options_, spec_); }, display_);
+  return found.ok() ? found : AsInputError(found.status());
 }
 
 Status KafkaRun::ReadPlan() {

@@ -118,6 +118,13 @@ void SourceBatch::Finish(WorkerId worker) {
   records_.push_back(std::move(record));
 }
 
+void SourceBatch::EndOthers(uint32_t workers) {
+  MILLRACE_CHECK(state_.number() == 0 && records_.empty());
+  for (WorkerId worker(dealing_.workers); worker < workers; ++worker) {
+    records_.push_back({worker, {RowNumber(0), 0}, EncodeEnd(RowNumber(0))});
+  }
+}
+
 SourceBatch::Transaction SourceBatch::Take() {
   for (WorkerId worker = 0; worker < dealing_.workers; ++worker) {
     if (partitions_[worker].batch.rows() > 0) Finish(worker);

@@ -55,6 +55,9 @@ class SourceBatch {
   void SetLabels(SourceState::Labels labels);
   // The stream ends with this transaction.
   void End() { ends_ = true; }
+  // Ends the partitions of those of the job's `workers` that get no rows; once, in the first
+  // transaction.
+  void EndOthers(uint32_t workers);
 
   uint64_t rows() const { return rows_; }             // of this transaction
   size_t letters() const { return letters_.size(); }  // of this transaction

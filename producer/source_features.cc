@@ -14,7 +14,7 @@ FeatureSpec SpecOf(const JobConfig& config) {
                                                               : config.features());
 }
 
-Status SetClasses(const std::optional<JobFeatures>& published, const ClassFinder& find,
+Status SetClasses(const std::optional<JobFeatures>& published, const SourceSearches& searches,
                   FeatureSpec& spec) {
   if (spec.classes_size() > 0 || spec.regression()) return absl::OkStatus();
   if (published) {
@@ -23,7 +23,7 @@ Status SetClasses(const std::optional<JobFeatures>& published, const ClassFinder
   }
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder checker,
                             FeatureEncoder::CreateWithoutClasses(spec));
-  MILLRACE_ASSIGN_OR_RETURN(const ClassScan scan, find(checker));
+  MILLRACE_ASSIGN_OR_RETURN(const ClassScan scan, searches.find_classes(checker));
   spec.mutable_classes()->Assign(scan.classes.begin(), scan.classes.end());
   return absl::OkStatus();
 }
@@ -47,24 +47,22 @@ StatusOr<FeatureEncoder> CheckSourceFeatures(const JobConfig& config) {
   return EncoderOfColumns(spec);
 }
 
-StatusOr<JobFeatures> AgreeOnSourceFeatures(const JobConfig& config, const ClassFinder& find,
+StatusOr<JobFeatures> AgreeOnSourceFeatures(const JobConfig& config, const SourceSearches& searches,
                                             const SetBuckets& set_default_buckets,
                                             const std::atomic<bool>& stop) {
   FeatureSpec spec = SpecOf(config);
   MILLRACE_ASSIGN_OR_RETURN(const auto registry, JobRegistry::Create(config, stop));
   MILLRACE_ASSIGN_OR_RETURN(const std::optional<JobFeatures> published, registry->ReadFeatures());
-  if (published && published->dealt_workers() > 0) {
-    return absl::FailedPreconditionError(
-        "this job was begun with the rows of a file, which are all for one worker, since the level "
-        "of their label moves: start a new job (another --job)");
-  }
-  MILLRACE_RETURN_IF_ERROR(SetClasses(published, find, spec));
+  MILLRACE_RETURN_IF_ERROR(SetClasses(published, searches, spec));
   if (!published) MILLRACE_RETURN_IF_ERROR(CheckCrossesOfNumbers(spec));
   AgreeOnBuckets(published ? &published->spec() : nullptr, config.features(), set_default_buckets,
                  spec);
   MILLRACE_RETURN_IF_ERROR(SetEdges(published, spec));
-  MILLRACE_ASSIGN_OR_RETURN(JobFeatures features,
-                            FeaturesOf(config, spec, {.is_live = true}, published));
+  StreamTraits traits{.is_live = true};
+  if (!published) {
+    MILLRACE_ASSIGN_OR_RETURN(traits.is_for_one_worker, searches.is_for_one_worker(spec));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(JobFeatures features, FeaturesOf(config, spec, traits, published));
   MILLRACE_RETURN_IF_ERROR(registry->PublishFeatures(features));
   return features;
 }

@@ -58,10 +58,10 @@ Status SourceLog::Open() {
 // ---- what is there ----
 
 StatusOr<SourceLog::Found> SourceLog::Find(const std::string& topic, const RowShape& shape,
-                                           const Dealing& dealing) {
+                                           const Dealing& dealing, uint32_t workers) {
   TailReading reading;
   reading.topic = input_data_;
-  reading.partitions = dealing.workers;
+  reading.partitions = workers;
   reading.shape = shape;
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<PartitionTail> tails,
                             broker_retry_.Run([&] { return ReadTails(kafka_, reading, stop_); }));

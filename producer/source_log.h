@@ -40,8 +40,10 @@ class SourceLog {
     std::optional<SourceState> state;  // none: no source has begun
     bool ended = false;                // the ends of all partitions are there
   };
-  // What is there of `topic`'s rows. Errors: those of NewestState() and of ReadTails().
-  StatusOr<Found> Find(const std::string& topic, const RowShape& shape, const Dealing& dealing);
+  // What is there of `topic`'s rows, in the partitions of all the job's `workers`. Errors: those of
+  // NewestState() and of ReadTails().
+  StatusOr<Found> Find(const std::string& topic, const RowShape& shape, const Dealing& dealing,
+                       uint32_t workers);
 
   // Writes all of it, or nothing. Aborted: nothing was written, or nobody knows; another SourceLog
   // finds out. FailedPrecondition, fenced: another source has taken over. Cancelled: stopped while

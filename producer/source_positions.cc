@@ -18,17 +18,17 @@ StatusOr<std::optional<SourceState>> NewestState(std::span<const PartitionTail> 
                                                  const std::optional<SourceState>& of_job,
                                                  std::string_view topic, const Dealing& dealing,
                                                  std::string_view input_data) {
-  MILLRACE_CHECK(tails.size() == dealing.workers);
+  MILLRACE_CHECK(tails.size() >= dealing.workers);
   std::optional<SourceState> newest = of_job;
-  uint64_t rows = 0;
+  bool has_records = false;
   for (const PartitionTail& tail : tails) {
-    rows += tail.rows;
+    has_records = has_records || tail.rows > 0 || tail.ended;
     if (!tail.source) continue;
     if (!newest || newest->number() < tail.source->number()) newest = tail.source;
   }
   constexpr char kRemedy[] = ": start a new job (another --job)";
   if (!newest) {
-    if (rows == 0) return std::nullopt;
+    if (!has_records) return std::nullopt;
     return absl::FailedPreconditionError(
         absl::StrCat(View(input_data), " holds rows that no TopicSource has written", kRemedy));
   }
@@ -37,7 +37,7 @@ StatusOr<std::optional<SourceState>> NewestState(std::span<const PartitionTail> 
         absl::StrCat("this job reads the topic ", Printable(newest->topic()), ", here is --topic ",
                      View(topic), ": give the same topic, or start a new job (another --job)"));
   }
-  for (WorkerId worker = 0; worker < dealing.workers; ++worker) {
+  for (WorkerId worker = 0; worker < tails.size(); ++worker) {
     const RowNumber expected = RowsOfWorker(newest->rows(), worker, dealing);
     if (tails[worker].rows == expected) continue;
     return absl::FailedPreconditionError(absl::StrCat(

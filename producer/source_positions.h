@@ -15,9 +15,10 @@
 
 namespace millrace {
 
-// The newest state: of those in the tails of input-data (one per worker) and that of the job topic
-// (empty: it has none). Empty: no source has begun. FailedPrecondition, with the remedy: the rows
-// are not those that a source of `topic` has dealt. `input_data` is that topic's name in messages.
+// The newest state: of those in the tails of input-data (one per worker of the job) and that of the
+// job topic (empty: it has none). Empty: no source has begun. FailedPrecondition, with the remedy:
+// the rows are not those that a source of `topic` has dealt. `input_data` is that topic's name in
+// messages.
 StatusOr<std::optional<SourceState>> NewestState(std::span<const PartitionTail> tails,
                                                  const std::optional<SourceState>& of_job,
                                                  std::string_view topic, const Dealing& dealing,

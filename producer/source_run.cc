@@ -20,6 +20,7 @@
 #include "producer/flush_times.h"
 #include "producer/label_decoder.h"
 #include "producer/late_labels.h"
+#include "producer/level_search.h"
 #include "producer/progress_display.h"
 #include "producer/progress_publisher.h"
 #include "producer/published_batch_wait.h"
@@ -28,6 +29,7 @@
 #include "producer/running_source.h"
 #include "producer/schema_wait.h"
 #include "producer/source_batch.h"
+#include "producer/source_checks.h"
 #include "producer/source_features.h"
 #include "producer/source_identity.h"
 #include "producer/source_log.h"
@@ -35,10 +37,9 @@
 #include "producer/source_positions.h"
 #include "producer/source_reader.h"
 #include "producer/source_summary.h"
-#include "producer/topic_classes.h"
+#include "producer/topic_search.h"
 #include "producer/turn_watch.h"
 #include "producer/unusable_reasons.h"
-#include "topics/master_topics.h"
 #include "topics/topics.h"
 
 namespace millrace {
@@ -82,12 +83,13 @@ class KafkaSource final : public SourceRun {
   Status Run() override;
 
  private:
-  Status CheckOptions() const;
   Status CheckDecoders();
   StatusOr<int32_t> CountPartitions(const SourceTopic& topic, const char* flag);
   StatusOr<std::vector<Offset>> StartOffsets(const std::string& topic, int32_t partitions);
   Status MakeDecoders(const FeatureSpec& spec);
+  StatusOr<SearchedTopic> WhatThereIs();
   StatusOr<ClassScan> FindClasses(const FeatureEncoder& checker);
+  StatusOr<bool> IsForOneWorker(const FeatureSpec& spec);
   Status Copy();
   Status Begin(const std::optional<SourceState>& found);
   StatusOr<SourceState> FirstStates();
@@ -164,22 +166,6 @@ class KafkaSource final : public SourceRun {
 
 // ---- before any broker ----
 
-Status KafkaSource::CheckOptions() const {
-  if (options_.topic.empty()) return absl::InvalidArgumentError("no topic: give --topic NAME");
-  std::vector<std::string> own;
-  for (const Topic topic : kAllTopics) own.push_back(TopicName(config_.name(), topic));
-  for (const MasterTopic topic : kMasterTopics) {
-    own.push_back(MasterTopicName(config_.name(), topic));
-  }
-  for (const std::string& name : own) {
-    if (name != options_.topic && name != options_.labels.topic) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(name == options_.topic ? "--topic: " : "--labels-from: ", name,
-                     " is a topic of the job itself"));
-  }
-  return CheckLateLabels(options_.labels, options_.topic);
-}
-
 Status KafkaSource::CheckDecoders() {
   MILLRACE_ASSIGN_OR_RETURN(const FeatureEncoder encoder, CheckSourceFeatures(config_));
   if (!joins_) return format_->MakeDecoder(encoder).status();
@@ -201,7 +187,7 @@ Status KafkaSource::CheckDecoders() {
 }
 
 Status KafkaSource::Open() {
-  MILLRACE_RETURN_IF_ERROR(CheckOptions());
+  MILLRACE_RETURN_IF_ERROR(CheckSourceOptions(config_, options_));
   SourceFormat::Options format = options_.format;
   format.registry.stop = &stop_;
   MILLRACE_ASSIGN_OR_RETURN(format_,
@@ -236,26 +222,37 @@ StatusOr<std::vector<Offset>> KafkaSource::StartOffsets(const std::string& topic
   return OffsetsOf(options_.start, source_kafka_, topic, ranges, broker_retry_);
 }
 
+StatusOr<SearchedTopic> KafkaSource::WhatThereIs() {
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<Offset> begin, StartOffsets(options_.topic, partitions_));
+  return SearchedTopic{.name = options_.topic,
+                       .kafka = source_kafka_,
+                       .begin = std::move(begin),
+                       .format = *format_,
+                       .schema_wait = schema_wait_,
+                       .stop = stop_};
+}
+
 StatusOr<ClassScan> KafkaSource::FindClasses(const FeatureEncoder& checker) {
   if (joins_) {
     return absl::FailedPreconditionError(
         "classes are not looked for in labels that come later; give the classes by --classes "
         "A,B,...");
   }
-  MILLRACE_ASSIGN_OR_RETURN(std::vector<Offset> begin, StartOffsets(options_.topic, partitions_));
-  MILLRACE_ASSIGN_OR_RETURN(const auto reader,
-                            SourceReader::Create(source_kafka_, options_.topic, stop_));
-  MILLRACE_ASSIGN_OR_RETURN(const CellDecoder decode, format_->MakeDecoder(checker));
+  MILLRACE_ASSIGN_OR_RETURN(const SearchedTopic topic, WhatThereIs());
   MILLRACE_ASSIGN_OR_RETURN(ClassScan scan,
-                            ScanTopic(options_.topic, config_.features().label(), checker,
-                                      {.reader = *reader,
-                                       .begin = std::move(begin),
-                                       .decode = decode,
-                                       .schema_wait = schema_wait_,
-                                       .stop = stop_}));
+                            SearchTopicForClasses(topic, config_.features().label(), checker));
   display_.Say(absl::StrCat(FoundClasses(scan), "; rows of other classes go to dead-letter"));
   if (const std::string rare = RareClasses(scan); !rare.empty()) display_.Warn(rare);
   return scan;
+}
+
+StatusOr<bool> KafkaSource::IsForOneWorker(const FeatureSpec& spec) {
+  if (joins_) return false;
+  const auto search = [&]() -> StatusOr<std::optional<double>> {
+    MILLRACE_ASSIGN_OR_RETURN(const SearchedTopic topic, WhatThereIs());
+    return SearchTopicForMovingLevel(topic, spec);
+  };
+  return millrace::IsForOneWorker(config_, search, display_);
 }
 
 // ---- the run ----
@@ -295,7 +292,9 @@ Status KafkaSource::Run() {
   MILLRACE_ASSIGN_OR_RETURN(
       const JobFeatures features,
       AgreeOnSourceFeatures(
-          config_, [this](const FeatureEncoder& checker) { return FindClasses(checker); },
+          config_,
+          {.find_classes = [this](const FeatureEncoder& checker) { return FindClasses(checker); },
+           .is_for_one_worker = [this](const FeatureSpec& spec) { return IsForOneWorker(spec); }},
           options_.set_default_buckets, stop_));
   dealing_ = DealingOf(features);
   shape_ = RowShapeFrom(features);
@@ -324,7 +323,7 @@ Status KafkaSource::Copy() {
       log_,
       SourceLog::Create(config_, stop_, [this](const std::string& line) { display_.Warn(line); }));
   MILLRACE_ASSIGN_OR_RETURN(const SourceLog::Found found,
-                            log_->Find(options_.topic, shape_, dealing_));
+                            log_->Find(options_.topic, shape_, dealing_, config_.workers()));
   if (found.ended) {
     if (found.state) written_ = *found.state;
     display_.Say(absl::StrCat("the stream has already been ended: ", log_->input_data(), " holds ",
@@ -365,6 +364,7 @@ Status KafkaSource::Begin(const std::optional<SourceState>& found) {
     MILLRACE_ASSIGN_OR_RETURN(state, FirstStates());
   }
   batch_.emplace(state, dealing_, reasons_only_);
+  if (!found) batch_->EndOthers(config_.workers());
   flushes_.emplace(dealing_.workers);
   RowsAreWritten(steady_clock::now());  // maybe without their flush
   // Where the job begins is known before its first row: a restart begins there, too.

@@ -22,6 +22,7 @@
 #include "producer/csv_stream.h"
 #include "producer/job_features.h"
 #include "producer/level_search.h"
+#include "producer/progress_display.h"
 #include "tasks/task_options.h"
 #include "topics/figures_codec.h"
 #include "topics/figures_verdict.h"
@@ -104,6 +105,18 @@ Status ReadRows(CsvStream& stream, MemoryRows& rows) {
                                        stream.last_reason());
 }
 
+// As CsvProducer publishes them.
+StatusOr<JobFeatures> FeaturesAsOfAFile(const JobConfig& config, const FeatureSpec& spec) {
+  ProgressDisplay quiet(true);
+  StreamTraits traits;
+  MILLRACE_ASSIGN_OR_RETURN(
+      traits.is_for_one_worker,
+      IsForOneWorker(
+          config, [&] { return SearchForMovingLevel(config.producer().input(), {}, spec); },
+          quiet));
+  return FeaturesOf(config, spec, traits, std::nullopt);
+}
+
 // Sequential results do not depend on the number of shards.
 JobTraining TrainingOf(const JobConfig& config, uint64_t rows) {
   JobTraining training;
@@ -161,11 +174,7 @@ Status Run(const JobFlags& flags) {
   NoRejects rejects;
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<CsvStream> stream,
                             OpenStream(config, spec, rejects));
-  MILLRACE_ASSIGN_OR_RETURN(const std::optional<double> level,
-                            SearchMovingLevel(config.producer().input(), {}, spec));
-  MILLRACE_ASSIGN_OR_RETURN(
-      const JobFeatures features,
-      FeaturesOf(config, spec, {.level_moves = level && config.workers() > 1}, std::nullopt));
+  MILLRACE_ASSIGN_OR_RETURN(const JobFeatures features, FeaturesAsOfAFile(config, spec));
   MemoryRows rows(DealingOf(features), features.workers());
   MILLRACE_RETURN_IF_ERROR(ReadRows(*stream, rows));
 

@@ -41,7 +41,7 @@ BegunJob Begun() {
   edges.add_edge(0.5);
   spec.set_categorical_buckets(64);
   BegunJob begun;
-  const StatusOr<JobFeatures> features = FeaturesOf(config, spec, {}, {});
+  const StatusOr<JobFeatures> features = FeaturesOf(config, spec, {.is_for_one_worker = true}, {});
   EXPECT_TRUE(features.ok()) << features.status();
   begun.features = *features;
   begun.training = *SettingsOf(config, "flights-3");

@@ -113,6 +113,24 @@ class Rows(OnABroker):
         weights, _ = job.reference()
         self.assertEqual(job.weights.read_bytes(), weights)
 
+    def test_whose_level_moves_are_learnt_by_one_of_four_workers_as_if_it_were_alone(self):
+        rows = [(number // 200, number % 7) for number in range(4000)]
+        data = self.path / "levels.csv"
+        with open(data, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("y", "x"), *rows])
+        lines = [json.dumps({"y": y, "x": x}) for y, x in rows]
+        topic = self.topic()
+        self.write(topic, lines[:1500])
+        job = self.job(topic, data=data, features=["--label", "y", "--regression", "--numeric", "x"],
+                       training=["--consistency", "sequential", "--batch-rows", "16"]).start()
+        job.wait_for_log("producer", "Worker 0 gets all rows")
+        self.disturb(job, ["producer", "worker0", "server"], seed=6, pause=(0.1, 0.6))
+        self.write(topic, lines[1500:])
+        self.disturb(job, ["producer", "worker1", "producer"], seed=7, pause=(0.1, 0.6))
+        self.end_and_count(job, len(rows))
+        job.workers = 1
+        self.assertEqual(job.weights.read_bytes(), job.reference()[0])
+
     def test_that_come_slowly_are_learnt_from_before_their_batch_is_full(self):
         topic = self.topic()
         self.write(topic, ['{"x": 1, "late": "yes"}'] * 9)

@@ -124,7 +124,7 @@ class Modes(OnABroker):
         job.start()
         self.disturb(job, ["producer", "worker0", "worker1", "server"], seed=12)
         job.wait_all()
-        self.assertIn("worker 0 gets all rows", job.log("producer"))
+        self.assertIn("Worker 0 gets all rows", job.log("producer"))
         self.assertNotIn("warning", job.log("producer"))
         self.assert_every_row_counted_once(job)
         job.workers, job.producer_flags = 1, ["--rows-per-turn", "256"]

@@ -66,30 +66,29 @@ TEST(DealingOfNewJob, HasLongTurnsWhereRowsComeAsFastAsTheyAreTaken) {
   EXPECT_EQ(DealingOfNewJob(config, kLive), turns_of(7, 0));
 }
 
-TEST(DealingOfNewJob, GivesAllRowsToOneWorkerWhereTheLevelOfTheLabelMovesUnlessTurnsAreGiven) {
-  constexpr StreamTraits kMoves = {.level_moves = true};
+TEST(DealingOfNewJob, GivesAllRowsToOneWorkerIfItIsForOne) {
+  constexpr StreamTraits kForOne = {.is_for_one_worker = true};
   JobConfig config;
   config.set_workers(4);
-  EXPECT_EQ(DealingOfNewJob(config, kMoves), (Dealing{1, 256, 1024}));
+  EXPECT_EQ(DealingOfNewJob(config, kForOne), (Dealing{1, 256, 1024}));
   config.mutable_producer()->set_rate(20);
-  EXPECT_EQ(DealingOfNewJob(config, kMoves), (Dealing{1, 2, 0}));
-  config.mutable_producer()->set_rows_per_turn(256);
-  EXPECT_EQ(DealingOfNewJob(config, kMoves), (Dealing{4, 256, 0}));
+  EXPECT_EQ(DealingOfNewJob(config, kForOne), (Dealing{1, 2, 0}));
 }
 
 TEST(FeaturesOf, SayWhichWorkersHaveRowsAsLongAsTheJobLasts) {
-  constexpr StreamTraits kMoves = {.level_moves = true};
+  constexpr StreamTraits kForOne = {.is_for_one_worker = true};
   JobConfig config;
   config.set_workers(4);
   FeatureSpec spec;
   spec.set_label("y");
   spec.add_numeric("x");
   spec.set_regression(true);
+  *config.mutable_features() = spec;
   spec = CompleteSpec(spec);
   const JobFeatures all = *FeaturesOf(config, spec, kFile, std::nullopt);
   EXPECT_EQ(all.dealt_workers(), 0u);
-  EXPECT_EQ(FeaturesOf(config, spec, kMoves, all)->dealt_workers(), 0u);
-  const JobFeatures one = *FeaturesOf(config, spec, kMoves, std::nullopt);
+  EXPECT_EQ(FeaturesOf(config, spec, kForOne, all)->dealt_workers(), 0u);
+  const JobFeatures one = *FeaturesOf(config, spec, kForOne, std::nullopt);
   EXPECT_EQ(one.workers(), 4u);
   EXPECT_EQ(one.dealt_workers(), 1u);
   EXPECT_EQ(FeaturesOf(config, spec, kFile, one)->dealt_workers(), 1u);

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,9 +14,9 @@ namespace {
 
 using testing::HasSubstr;
 
-class SearchMovingLevelTest : public testing::Test {
+class SearchForMovingLevelTest : public testing::Test {
  protected:
-  SearchMovingLevelTest() {
+  SearchForMovingLevelTest() {
     spec_.set_label("y");
     spec_.add_numeric("x");
     spec_.add_classes("a");
@@ -27,15 +26,14 @@ class SearchMovingLevelTest : public testing::Test {
   StatusOr<std::optional<double>> Search(int rows, const std::function<std::string(int)>& label) {
     std::string text = "x,y\n";
     for (int i = 0; i < rows; ++i) text += std::to_string(i % 7) + "," + label(i) + "\n";
-    return SearchMovingLevel(folder_.Write("rows.csv", text), options_, spec_);
+    return SearchForMovingLevel(folder_.Write("rows.csv", text), {}, spec_);
   }
 
   ScratchFolder folder_;
-  CsvFile::Options options_;
   FeatureSpec spec_;
 };
 
-TEST_F(SearchMovingLevelTest, LooksAtTheFirstRowsOfTheFile) {
+TEST_F(SearchForMovingLevelTest, LooksAtTheFirstRowsOfTheFile) {
   const auto blocks = [](int i) { return i / 750 % 2 == 0 ? "a" : "b"; };
   const auto turns = [](int i) { return i % 3 == 0 ? "a" : "b"; };
   EXPECT_GT(Search(20'000, blocks).value(), .5);
@@ -46,29 +44,67 @@ TEST_F(SearchMovingLevelTest, LooksAtTheFirstRowsOfTheFile) {
   EXPECT_EQ(Search(40'000, late).value(), std::nullopt);
 }
 
-TEST_F(SearchMovingLevelTest, PassesOverRowsThatCannotBeUsed) {
+TEST_F(SearchForMovingLevelTest, PassesOverRowsThatCannotBeUsed) {
   const auto label = [](int i) { return i % 2 == 0 ? "what?" : i / 1500 % 2 == 0 ? "a" : "b"; };
   EXPECT_GT(Search(6000, label).value(), .3);
 }
 
-TEST_F(SearchMovingLevelTest, LooksAtNumbersToo) {
+TEST_F(SearchForMovingLevelTest, LooksAtNumbersToo) {
   spec_.clear_classes();
   spec_.set_regression(true);
   EXPECT_GT(Search(1000, [](int i) { return std::to_string(i); }).value(), .9);
   EXPECT_EQ(Search(1000, [](int i) { return std::to_string(i % 9); }).value(), std::nullopt);
 }
 
-TEST_F(SearchMovingLevelTest, EndsWhenItIsStopped) {
-  const std::atomic<bool> stop = true;
-  options_.stop = &stop;
-  EXPECT_TRUE(absl::IsCancelled(Search(1000, [](int) { return "a"; }).status()));
+class LevelVerdictTest : public testing::Test {
+ protected:
+  LevelVerdictTest() { config_.set_workers(3); }
+
+  LevelVerdict Verdict() const { return VerdictOnLevel(.914, config_); }
+
+  JobConfig config_;
+};
+
+TEST_F(LevelVerdictTest, IsThatOneWorkerGetsAllRows) {
+  EXPECT_TRUE(Verdict().is_for_one_worker);
+  EXPECT_THAT(Verdict().note, HasSubstr("91 % of what two labels 512 rows apart differ by"));
+  EXPECT_THAT(Verdict().note, HasSubstr("Worker 0 gets all rows"));
+  EXPECT_EQ(Verdict().warning, "");
 }
 
-TEST(MovingLevel, IsToldWithWhatFollowsFromIt) {
-  EXPECT_THAT(OneWorkerText(.914), HasSubstr("(91 % of what two labels differ by that are 512 rows "
-                                             "apart): worker 0 gets all rows"));
-  EXPECT_THAT(LeasedRowsText(.914), HasSubstr("without --sharding"));
-  EXPECT_THAT(LongTurnsText(.914, 3, 256), HasSubstr("3 workers, dealt turns of 256 rows"));
+TEST_F(LevelVerdictTest, OfTurnsThatAreGivenIsAWarningIfTheyAreLong) {
+  config_.mutable_producer()->set_rows_per_turn(256);
+  EXPECT_FALSE(Verdict().is_for_one_worker);
+  EXPECT_THAT(Verdict().warning, HasSubstr("3 workers, dealt turns of 256 rows"));
+  EXPECT_EQ(Verdict().note, "");
+  config_.mutable_producer()->set_rows_per_turn(4);
+  EXPECT_FALSE(Verdict().is_for_one_worker);
+  EXPECT_EQ(Verdict().warning, "");
+}
+
+TEST_F(LevelVerdictTest, OfLeasesIsAWarning) {
+  config_.mutable_training()->set_sharding(Training::DYNAMIC);
+  EXPECT_FALSE(Verdict().is_for_one_worker);
+  EXPECT_THAT(Verdict().warning, HasSubstr("without --sharding"));
+}
+
+TEST_F(LevelVerdictTest, OfAJobOfOneWorkerIsNotLookedFor) {
+  ProgressDisplay quiet(true);
+  int searches = 0;
+  const auto search = [&]() -> StatusOr<std::optional<double>> {
+    ++searches;
+    return searches == 1 ? std::optional(.9) : std::nullopt;
+  };
+  EXPECT_TRUE(IsForOneWorker(config_, search, quiet).value());
+  EXPECT_FALSE(IsForOneWorker(config_, search, quiet).value()) << "nothing was found";
+  config_.set_workers(1);
+  EXPECT_FALSE(IsForOneWorker(config_, search, quiet).value());
+  EXPECT_EQ(searches, 2);
+  config_.set_workers(3);
+  const auto fails = []() -> StatusOr<std::optional<double>> {
+    return absl::CancelledError("stopped");
+  };
+  EXPECT_TRUE(absl::IsCancelled(IsForOneWorker(config_, fails, quiet).status()));
 }
 
 }  // namespace

@@ -228,5 +228,28 @@ TEST(SourceBatch, EndsAllPartitionsInOneTransaction) {
   EXPECT_EQ(NewestState(tails, std::nullopt, "clicks", kDealing, "").value()->rows(), 3u);
 }
 
+TEST(SourceBatch, EndsThePartitionsOfWorkersThatGetNoRowsInTheFirstTransaction) {
+  constexpr Dealing kOne = {.workers = 1, .rows_per_turn = 2};
+  SourceBatch batch(Begin({0}), kOne, false);
+  batch.EndOthers(3);
+  std::vector<PartitionTail> tails(3);
+  const auto write = [&] {
+    for (const SourceBatch::InputDataRecord& each : batch.Take().rows) {
+      EXPECT_FALSE(tails[each.worker].ended);
+      tails[each.worker] = TailOfRecord(EncodeInputKey(each.key), each.value, kShape).value();
+    }
+    return *NewestState(tails, std::nullopt, "clicks", kOne, "").value();
+  };
+  EXPECT_EQ(write().rows(), 0u);
+  EXPECT_FALSE(tails[0].ended);
+  EXPECT_TRUE(tails[1].ended && tails[2].ended);
+  for (int i = 0; i < 7; ++i) batch.AddRow(At(0, Offset(i)), RowOf(i));
+  EXPECT_EQ(write().rows(), 7u);
+  EXPECT_EQ(tails[0].rows, 7u);
+  batch.End();
+  EXPECT_EQ(write().rows(), 7u);
+  EXPECT_TRUE(tails[0].ended);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -44,6 +44,9 @@ TEST(NewestState, IsThatOfTheLastTransactionWhereverItStands) {
 TEST(NewestState, RowsThatNoSourceHasDealtAreAnError) {
   EXPECT_THAT(std::string(Newest({Tail(1), Tail(0)}).status().message()),
               HasSubstr("holds rows that no TopicSource has written"));
+  PartitionTail ended;
+  ended.ended = true;
+  EXPECT_TRUE(absl::IsFailedPrecondition(Newest({Tail(0), ended}).status()));
   EXPECT_THAT(
       std::string(Newest({Tail(3), Tail(2, StateOf(5, 6))}).status().message()),
       HasSubstr(

@@ -156,7 +156,6 @@ TEST_F(StreamRowsTest, AFileThatIsFollowedMayBeForOneWorker) {
   for (int run = 0; run < 2; ++run) {
     stop_ = false;
     EXPECT_TRUE(absl::IsCancelled(Run(topic)));
-    EXPECT_EQ(counts_.rows_found, run == 0 ? 0u : 10u);
   }
   file_options_.follow = false;
   stop_ = false;
