@@ -668,11 +668,14 @@ class WholeJobs(OnABroker):
         calm = clocks("calm-tour", 0)
         self.assertGreater(len(calm), 2)
         killed = clocks("killed-tour", 3)
-        # One whose part was being written when its server was killed may be missing. (And where that took
-        # long, one is cut where the shard is.)
-        elsewhere = [each for each in killed if each not in calm]
-        log = (self.path / "killed-tour" / "run" / "logs" / "server-0.log").read_text(errors="replace")
-        self.assertLessEqual(len(elsewhere), log.count("too few updates came for its cut"), (calm, killed))
+        # Two rounds after each twelfth. One whose part was being written when its server was killed may be
+        # missing, and one that is due before the last one is written. (And where that took long, one is cut
+        # where the shard is.)
+        elsewhere = [each for each in calm + killed if {clock % 12 for clock in each} != {2}]
+        logs = [(self.path / name / "run" / "logs" / "server-0.log").read_text(errors="replace")
+                for name in ("calm-tour", "killed-tour")]  # fmt: skip
+        late = sum(log.count("too few updates came for its cut") for log in logs)
+        self.assertLessEqual(len(elsewhere), late, (calm, killed))
 
     def test_fail_with_their_command_at_the_end_until_it_is_mended(self):
         job = self.job(rows=1000)
