@@ -293,8 +293,8 @@ FlagGroup StreamGroup() {
            "row is learnt right after its neighbours, by the same worker; few: where rows come "
            "slowly, no worker waits long for its turn",
            "256, in a long stream up to 1,024; with --rate those of a tenth of a second, 32 at "
-           "most; 1 with --time-column, --follow, --features-only or a pipe. Where the first "
-           "20,000 labels tell that their level moves, worker 0 gets all rows"},
+           "most; 1 with --time-column, --follow, --features-only or a pipe. If the level of "
+           "the first 20,000 labels moves (docs/learning.md), worker 0 gets all rows"},
           {"--epochs", "producer.epochs",
            "Stream the file so many times; row numbers continue. Only rows of the first pass are "
            "counted and evaluated while training"},

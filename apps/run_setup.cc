@@ -91,7 +91,11 @@ MetricPoint::Setup ServerSetup(const JobConfig& config, const JobFeatures& featu
   AddSettings(agreed, {FlagUser::kAll, FlagUser::kFeatures, FlagUser::kTraining, FlagUser::kServer},
               setup);
   const Dealing dealing = DealingOf(features);
-  if (dealing.most_rows_per_turn > dealing.rows_per_turn) {
+  if (dealing.workers < features.workers()) {
+    AddSetting(FlagOfField("producer.rows_per_turn"),
+               absl::StrCat("all to ", dealing.workers, " of ", features.workers(), " workers"),
+               setup);
+  } else if (dealing.most_rows_per_turn > dealing.rows_per_turn) {
     AddSetting(FlagOfField("producer.rows_per_turn"),
                absl::StrCat(dealing.rows_per_turn, " to ", dealing.most_rows_per_turn), setup);
   } else if (dealing.rows_per_turn > 1) {

@@ -220,8 +220,8 @@ int main(int argc, char** argv) {
       ->group(kGroup);
   app.add_option("--rows-per-turn", own.rows_per_turn,
                  "So many consecutive rows go to one logical worker, then as many to the\n"
-                 "next [1; if the first 20,000 labels that the topic holds tell that their\n"
-                 "level moves, worker 0 gets all rows]")
+                 "next [1; if the level of the first 20,000 labels moves\n"
+                 "(docs/learning.md), worker 0 gets all rows]")
       ->check(CLI::Range(1, 65536).description(""))
       ->type_name("UINT")
       ->group(kGroup);

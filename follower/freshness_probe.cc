@@ -65,8 +65,8 @@ void FreshnessProbe::Run() {
   // (A worker's count does not say which rows of its partition it stands for.)
   if (job_.training.training().sharding() == Training::DYNAMIC) return;
   Status status = Open();
-  for (WorkerId worker = 0; status.ok() && !ending_;
-       worker = WorkerId((worker + 1) % job_.features.workers())) {
+  const uint32_t workers = DealingOf(job_.features).workers;  // that have rows
+  for (WorkerId worker = 0; status.ok() && !ending_; worker = WorkerId((worker + 1) % workers)) {
     status = Look(worker);
     if (IsAway(status)) status = absl::OkStatus();  // the reader of the weights says so
     if (!status.ok()) break;

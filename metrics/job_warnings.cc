@@ -230,9 +230,18 @@ void AddShortStream(const ProducerPoint& producer, const Training& training, uin
        "several times (CsvProducer --epochs)"});
 }
 
+// Those that have left without an update had none. At least 1.
+uint32_t WorkersWithRows(const ServerPoint& server) {
+  const auto has_rows = [](const WorkerProgress& worker) {
+    return !worker.left() || worker.clock() > 0;
+  };
+  const auto count = std::ranges::count_if(server.workers(), has_rows);
+  return static_cast<uint32_t>(std::max<ptrdiff_t>(count, 1));
+}
+
 // How often each worker has heard of the others.
 uint64_t RoundsMade(const ServerPoint& server) {
-  const uint64_t workers = static_cast<uint64_t>(std::max(server.workers_size(), 1));
+  const uint64_t workers = WorkersWithRows(server);
   return StepsInRounds(server.training()) ? StepsMade(server) : StepsMade(server) / workers;
 }
 
@@ -243,8 +252,7 @@ void AddFewStepsOnBuffers(const JobProgress& job, Warnings& warnings) {
   const ServerPoint& server = *job.server();
   const uint64_t steps = StepsMade(server);
   const uint64_t rows = RowsToTrainOn(job);
-  const uint64_t of_one_pass =
-      rows / RowsOfAStep(server.training(), static_cast<uint32_t>(server.workers_size()));
+  const uint64_t of_one_pass = rows / RowsOfAStep(server.training(), WorkersWithRows(server));
   const bool too_few_for_rows = 4 * steps < of_one_pass;
   if (steps >= kFewSteps && !too_few_for_rows) return;
   std::string text = absl::StrCat(
@@ -261,7 +269,7 @@ void AddFewStepsOnBuffers(const JobProgress& job, Warnings& warnings) {
 void AddFewRoundsOnBuffers(const ServerPoint& server, Warnings& warnings) {
   const Training& training = server.training();
   const uint64_t rounds = RoundsMade(server);
-  const int workers = server.workers_size();
+  const uint32_t workers = WorkersWithRows(server);
   if (training.update().kind() == Training::Update::WEIGHT_CHANGE) {
     if (rounds >= kFewAverages) return;
     warnings.push_back({"few_rounds",
@@ -284,8 +292,7 @@ void AddFewSteps(const JobProgress& job, Warnings& warnings) {
   const Training& training = server.training();
   if (training.schedule() == Training::ONE_PASS) {
     if (job.producer()) {
-      AddShortStream(*job.producer(), training, static_cast<uint32_t>(server.workers_size()),
-                     warnings);
+      AddShortStream(*job.producer(), training, WorkersWithRows(server), warnings);
     }
     return;
   }

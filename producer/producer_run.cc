@@ -491,7 +491,7 @@ void KafkaRun::WarnOfShortStream() {
   ProducerProgress accepted = Progress(true);
   accepted.set_rows_rejected(0);  // of these it was warned
   for (const JobWarning& warning :
-       WarningsOf(accepted, (*training)->training(), config_.workers())) {
+       WarningsOf(accepted, (*training)->training(), dealing_.workers)) {
     display_.Warn(absl::StrCat("warning: ", ToText(warning)));
   }
 }

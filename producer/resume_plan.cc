@@ -54,8 +54,10 @@ ResumePlan::ResumePlan(std::vector<PartitionTail> tails, const Dealing& dealing)
 }
 
 bool ResumePlan::fresh() const {
-  return std::all_of(tails_.begin(), tails_.end(),
-                     [](const PartitionTail& tail) { return tail.rows == 0 && !tail.ended; });
+  // The others may have ended: that is sent before the first row.
+  return std::all_of(tails_.begin(), tails_.begin() + dealing_.workers,
+                     [](const PartitionTail& tail) { return !tail.ended; }) &&
+         rows_present() == 0;
 }
 
 bool ResumePlan::all_ended() const {

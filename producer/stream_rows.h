@@ -47,8 +47,9 @@ struct StreamCounts {
 };
 
 // Sends the rows of `stream` that `plan` lacks, each to its partition, together with others that
-// come soon (row_batches.h), and finally the end of each partition; returns when all records are
-// delivered. On an error or a stop, what was handed over may still be on its way: call Drain().
+// come soon (row_batches.h), and finally the end of each partition (first of those that get no
+// rows); returns when all records are delivered. On an error or a stop, what was handed over may
+// still be on its way: call Drain().
 Status StreamRows(CsvStream& stream, const ResumePlan& plan, Pacer& pacer, RowSender& sender,
                   const StreamSurroundings& surroundings, StreamCounts& counts);
 

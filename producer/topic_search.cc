@@ -25,10 +25,10 @@ constexpr size_t kScannedAtOnce = 1000;
 constexpr char kGiveClasses[] = "; give the classes by --classes A,B,...";
 
 // Returns an error that says nothing of the record (IsOfNoRecord), which ends the search.
-using TakeValue = std::function<Status(std::string_view value)>;
+using TakeRecord = std::function<Status(const ConsumedRecord& record)>;
 
-// Hands over the values of the first `most` records that the topic has now. (Tombstones have none.)
-Status ReadFirst(const SearchedTopic& topic, uint64_t most, const TakeValue& take) {
+// Hands over the first `most` records that the topic has now, without those that have no value.
+Status ReadFirst(const SearchedTopic& topic, uint64_t most, const TakeRecord& take) {
   const auto partitions = static_cast<int32_t>(topic.begin.size());
   MILLRACE_ASSIGN_OR_RETURN(const auto reader,
                             SourceReader::Create(topic.kafka, topic.name, topic.stop));
@@ -40,7 +40,7 @@ Status ReadFirst(const SearchedTopic& topic, uint64_t most, const TakeValue& tak
     next[record.partition] = record.offset + 1;
     if (record.value.data() == nullptr || taken == most) return absl::OkStatus();
     ++taken;
-    return take(record.value);
+    return take(record);
   };
   handler.on_end = [&](int32_t partition, Offset end) {
     next[partition] = std::max(next[partition], end);
@@ -102,10 +102,10 @@ StatusOr<ClassScan> SearchTopicForClasses(const SearchedTopic& topic, const std:
   const TakeCells add = [&](std::span<const std::string_view> cells) {
     return tally.Add(checker, cells);
   };
-  MILLRACE_RETURN_IF_ERROR(ReadFirst(topic, kMostScanned, [&](std::string_view value) {
+  MILLRACE_RETURN_IF_ERROR(ReadFirst(topic, kMostScanned, [&](const ConsumedRecord& record) {
     ++found.rows;
-    const Status usable =
-        topic.schema_wait.Run([&] { return decode(value, add); }, NothingMeanwhile);
+    Status usable =
+        topic.schema_wait.Run([&] { return decode(record.value, add); }, NothingMeanwhile);
     if (IsOfNoRecord(usable)) return usable;
     if (!usable.ok()) {
       ++found.malformed;
@@ -122,13 +122,14 @@ StatusOr<std::optional<double>> SearchTopicForMovingLevel(const SearchedTopic& t
   MILLRACE_ASSIGN_OR_RETURN(FeatureEncoder encoder, FeatureEncoder::Create(spec));
   MILLRACE_ASSIGN_OR_RETURN(CellDecoder cells, topic.format.MakeDecoder(encoder));
   RowDecoder decoder(std::move(cells), std::move(encoder));
-  std::vector<float> labels;
+  // Records come in pieces of one partition: what stands beside it there tells nothing.
+  std::vector<std::vector<float>> labels(topic.begin.size());
   Row row;
-  MILLRACE_RETURN_IF_ERROR(ReadFirst(topic, kRowsForLevel, [&](std::string_view value) {
-    const Status decoded =
-        topic.schema_wait.Run([&] { return decoder.Decode(value, &row); }, NothingMeanwhile);
+  MILLRACE_RETURN_IF_ERROR(ReadFirst(topic, kRowsForLevel, [&](const ConsumedRecord& record) {
+    Status decoded =
+        topic.schema_wait.Run([&] { return decoder.Decode(record.value, &row); }, NothingMeanwhile);
     if (IsOfNoRecord(decoded)) return decoded;
-    if (decoded.ok()) labels.push_back(LabelOf(row, spec.regression()));
+    if (decoded.ok()) labels[record.partition].push_back(LabelOf(row, spec.regression()));
     return absl::OkStatus();
   }));
   return MovingLevel(labels, !spec.regression());

@@ -34,8 +34,9 @@ struct SearchedTopic {
 StatusOr<ClassScan> SearchTopicForClasses(const SearchedTopic& topic, const std::string& label,
                                           const FeatureEncoder& checker);
 
-// What MovingLevel() says of the labels in the first 20,000 records, or all if there are fewer.
-// REQUIRES that `spec` has its classes and edges. Cancelled once it is stopped.
+// What MovingLevel() says of the labels in the first 20,000 records, or all if there are fewer,
+// each partition a stream of its own. REQUIRES that `spec` has its classes and edges. Cancelled
+// once it is stopped.
 StatusOr<std::optional<double>> SearchTopicForMovingLevel(const SearchedTopic& topic,
                                                           const FeatureSpec& spec);
 

@@ -127,6 +127,24 @@ JobFeatures ParametersOf(const JobFeatures& features) {
   return named;
 }
 
+bool IsDealtAlike(const JobFeatures& a, const JobFeatures& b) {
+  return std::max(a.rows_per_turn(), 1U) == std::max(b.rows_per_turn(), 1U) &&
+         a.most_rows_per_turn() == b.most_rows_per_turn() && a.dealt_workers() == b.dealt_workers();
+}
+
+// "in turns of 256 to 1024 rows, to the first 1 only"
+std::string DealingText(const JobFeatures& features) {
+  std::string text = "in turns of " + std::to_string(std::max(features.rows_per_turn(), 1U));
+  if (features.most_rows_per_turn() > 0) {
+    text += " to " + std::to_string(features.most_rows_per_turn());
+  }
+  text += " rows";
+  if (features.dealt_workers() > 0) {
+    text += ", to the first " + std::to_string(features.dealt_workers()) + " only";
+  }
+  return text;
+}
+
 }  // namespace
 
 StatusOr<ShardState> ReadSnapshotState(const std::string& path) {
@@ -171,6 +189,13 @@ Status CheckSnapshotFits(const SnapshotManifest& manifest, const JobFeatures& fe
         "the snapshot has " + std::to_string(manifest.workers_size()) + " workers, the job has " +
         std::to_string(workers) +
         ": give the same --workers, or --new-stream to start at the first row");
+  }
+  if (start == SnapshotStart::kSameStream && !IsDealtAlike(manifest.features(), features)) {
+    return absl::InvalidArgumentError(
+        "the snapshot's job dealt its rows to the workers " + DealingText(manifest.features()) +
+        ", this job " + DealingText(features) +
+        ", so its workers would not continue after the rows that they have had: give the "
+        "--rows-per-turn of that job, or --new-stream to start at the first row");
   }
   if (start == SnapshotStart::kSameStream && saved.schedule() != training.schedule()) {
     return absl::InvalidArgumentError(

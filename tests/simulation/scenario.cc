@@ -319,11 +319,12 @@ Scenario DrawScenario(Random& random) {
 std::string Scenario::ToString() const {
   std::string text =
       "workers " + std::to_string(workers) +
-      (resizes() ? " (first " + std::to_string(first_workers) + ")" : "") + ", shards " +
-      std::to_string(shards) + ", replicas " + std::to_string(replicas) + ", classes " +
-      (regression ? "none" : std::to_string(classes)) + ", numeric " + std::to_string(numeric) +
-      ", hashed " + std::to_string(hashed) + ", ids " + std::to_string(ids) +
-      (wide ? ", wide" : "") + (direct ? ", direct" : "") + ", rows";
+      (resizes() ? " (first " + std::to_string(first_workers) + ")" : "") +
+      (dealt_workers > 0 ? " (with rows " + std::to_string(dealt_workers) + ")" : "") +
+      ", shards " + std::to_string(shards) + ", replicas " + std::to_string(replicas) +
+      ", classes " + (regression ? "none" : std::to_string(classes)) + ", numeric " +
+      std::to_string(numeric) + ", hashed " + std::to_string(hashed) + ", ids " +
+      std::to_string(ids) + (wide ? ", wide" : "") + (direct ? ", direct" : "") + ", rows";
   for (RowNumber count : rows) text += " " + std::to_string(count);
   text += ", undecodable " + std::to_string(undecodable) + ", max frame bytes " +
           std::to_string(max_frame_bytes) + ", most message bytes " +

@@ -142,6 +142,33 @@ TEST(SnapshotFiles, OfOtherNamedParametersAreRefused) {
   EXPECT_THAT(complaint([](NamedParameter& w) { w.set_handler("sgd"); }), HasSubstr("sgd"));
 }
 
+TEST(SnapshotFiles, OfAJobThatDealtItsRowsOtherwiseAreRefusedUnlessTheStreamIsNew) {
+  SnapshotManifest manifest = HeadOf();
+  manifest.mutable_features()->set_rows_per_turn(256);
+  manifest.mutable_features()->set_most_rows_per_turn(1024);
+  manifest.add_workers();
+  JobFeatures features = manifest.features();
+  const auto complaint = [&](SnapshotStart start) {
+    return std::string(
+        CheckSnapshotFits(manifest, features, manifest.training(), 1, start).message());
+  };
+  EXPECT_EQ(complaint(SnapshotStart::kSameStream), "");
+  features.set_dealt_workers(1);
+  EXPECT_THAT(
+      complaint(SnapshotStart::kSameStream),
+      HasSubstr("in turns of 256 to 1024 rows, this job in turns of 256 to 1024 rows, to the "
+                "first 1 only"));
+  EXPECT_EQ(complaint(SnapshotStart::kNewStream), "");
+  features = manifest.features();
+  features.set_rows_per_turn(5);
+  features.clear_most_rows_per_turn();
+  EXPECT_THAT(complaint(SnapshotStart::kSameStream), HasSubstr("this job in turns of 5 rows,"));
+  manifest.mutable_features()->set_rows_per_turn(0);
+  manifest.mutable_features()->clear_most_rows_per_turn();
+  features.set_rows_per_turn(1);
+  EXPECT_EQ(complaint(SnapshotStart::kSameStream), "");
+}
+
 TEST(SnapshotFiles, OfAnotherJobsShapeAreRefused) {
   SnapshotManifest manifest = HeadOf();
   manifest.mutable_features()->mutable_spec()->add_numeric("x");
