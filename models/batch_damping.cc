@@ -121,8 +121,9 @@ struct Others {
 
 // Of a column: the change as it is when rows like this one have seen it. Of what they share they
 // see `together` as one score, and take back what the change does to it by the learner's own step;
-// of the rest each feature alone. What the row itself has done they see as far as rows are the
-// same.
+// of the rest each feature alone. What the batch has more often than the rows before, they may have
+// as often, as far as the batch has it beside this row. What the row itself
+// has done they see as far as rows are the same.
 void LetRowsSee(std::span<const Feature> features, const Step& step, const Others& others,
                 float* change) {
   RateLanes score = {};
@@ -152,7 +153,11 @@ void LetRowsSee(std::span<const Feature> features, const Step& step, const Other
     float* const weights = change + feature.block;
     const float root = weights[kRoot];
     const float x = feature.x * weights[kShared];
-    const float alone = feature.x * feature.x - together * x * x;
+    const float square = feature.x * feature.x;
+    const float of_batch = weights[Race::kCurvature];
+    const float of_row = std::min(step.curvature * square, of_batch);
+    const float beside = of_batch > 0 ? 1 - of_row / of_batch : 0.0f;
+    const float alone = (1 - together) * x * x + beside * (square - x * x);
     const RateLanes moved = Load<kRateLanes>(weights) - moves * ByKind(x, x * root);
     StoreFirst<Race::kRates, kRateLanes>(weights,
                                          moved / (rates * ByKind(alone, alone * root) + 1.0f));

@@ -14,6 +14,7 @@ namespace millrace {
 // 2: batches that grow end at other rows (base/batch_growth.h).
 // 3: an online learner has the sums of NewtonRacer and one more loss; workers damp their changes in
 // another way.
-inline constexpr uint32_t kProtocol = 3;
+// 4: workers damp less what only one row of a batch has.
+inline constexpr uint32_t kProtocol = 4;
 
 }  // namespace millrace

@@ -315,7 +315,10 @@ class PlainOnlineLearner {
       change -= rate * shared * times * together * (score - itself) / (1 + together * reach);
       const double root = e < 2 ? 1 : std::sqrt(Curvature(k, feature) + 0.001);
       change -= shared / root * itself / both * (1 - unseen);
-      change /= 1 + times * rate * (x * x - together * shared * shared);
+      const double of_batch = Curvature(k, feature) - first.Curvature(k, feature);
+      const double beside = of_batch > 0 ? 1 - std::min(1.0, row.bend.at(k) * x * x / of_batch) : 0;
+      change /= 1 + times * rate *
+                        ((1 - together) * shared * shared + beside * (x * x - shared * shared));
     }
   }
 

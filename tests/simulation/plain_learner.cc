@@ -497,8 +497,8 @@ class PlainLearner {
   }
 
   // So many rows as this one as half of the workers have take back what the changes do to their
-  // score, and what this row has done itself as far as rows are the same. Of what is not shared
-  // they see each change alone.
+  // score, and what this row has done itself as far as rows are the same. Of the rest
+  // they see each change alone: what is not shared, as far as other rows of the batch have it.
   void LetSee(const Lesson& lesson, size_t c, size_t e, double same) {
     const double times = workers_ / 2.0 * lesson.bends[c];
     const double lost = workers_ / 2.0 * lesson.lost;
@@ -526,7 +526,10 @@ class PlainLearner {
       Weight& weight = weights_.at(key)[c];
       const double rate = RateOf(e, weight, lesson);
       const double shared = x * SharedPart(key, c);
-      const double alone = x * x - together * shared * shared;
+      const double of_batch = weight.now[5] - weight.first[5];
+      const double of_row = std::min(lesson.bends[c] * x * x, of_batch);
+      const double beside = of_batch > 0 ? 1 - of_row / of_batch : 0;
+      const double alone = (1 - together) * shared * shared + beside * (x * x - shared * shared);
       weight.left[e] -= rate * shared * move;
       weight.left[e] /= 1 + times * rate * alone;
       weight.lost[e] += lost * rate * (std::abs(shared * score) + alone * std::abs(weight.left[e]));
