@@ -13,6 +13,7 @@
 #include "producer/progress_text.h"
 #include "producer/row_batches.h"
 #include "producer/row_fingerprint.h"
+#include "producer/target_watch.h"
 #include "topics/partitioning.h"
 #include "topics/row_codec.h"
 
@@ -142,6 +143,7 @@ class Streamer {
     const RowPlace place = PlaceOfRow(record.number, plan_.dealing());
     fingerprints_[place.worker].Add(record.row);
     if (record.epoch == 0) WarnOfOutliers(record);
+    if (record.epoch == 0 && stream_.spec().regression()) WarnOfCoarseTargets(record.row.target);
     const ResumePlan::Action action = plan_.ActionFor(place);
     if (action == ResumePlan::Action::kSkip) {
       ++counts_.rows_found;
@@ -172,6 +174,17 @@ class Streamer {
         ", where all rows before have ", found->least, " to ", found->most,
         ": scaled, the others hardly differ any more. If it means \"no value\", name it by "
         "--missing-tokens; else mend the file and start a new job (another --job)"));
+  }
+
+  void WarnOfCoarseTargets(float target) {
+    const std::optional<TargetWatch::Coarse> found = targets_.Observe(target);
+    if (!found || !around_.warn) return;
+    around_.warn(absl::StrFormat(
+        "the first %d labels are about %g and have a deviation of %g, but are kept as 32-bit "
+        "floats, of which the next one there is %g away: what tells the labels apart is rounded "
+        "away. Subtract a constant from column %s, and start a new job (another --job)",
+        TargetWatch::kRows, found->mean, found->deviation, found->step,
+        QuotedValue(stream_.spec().label())));
   }
 
   void WarnOfGap(const StreamRecord& record, Pacer::Time::duration wait) const {
@@ -276,6 +289,7 @@ class Streamer {
   const uint32_t workers_;
   std::vector<RowFingerprint> fingerprints_;  // of the rows that were read, by partition
   OutlierWatch outliers_;
+  TargetWatch targets_;
   RowBatches batches_;
   FlushTimes flushes_;
   Pacer::Time now_;  // at the last look at the clock

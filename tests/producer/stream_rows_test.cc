@@ -134,6 +134,19 @@ TEST_F(StreamRowsTest, AFileThatIsFollowedIsStreamedAsItGrows) {
   EXPECT_EQ(RowsOf(topic), expected);
 }
 
+TEST_F(StreamRowsTest, TargetsThatFloatsDoNotTellApartAreWarnedOf) {
+  options_.spec.clear_classes();
+  options_.spec.set_regression(true);
+  std::string text = "x,y\n";
+  for (int i = 0; i < 1500; ++i) text += "1," + std::to_string(1'700'000'000 + i % 9) + "\n";
+  Input(text);
+  MemoryTopic topic(2);
+  ASSERT_TRUE(Run(topic).ok());
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_THAT(warnings_[0], HasSubstr("about 1.7e+09"));
+  EXPECT_THAT(warnings_[0], HasSubstr("Subtract a constant from column \"y\""));
+}
+
 TEST_F(StreamRowsTest, ThePartitionsOfWorkersThatGetNoRowsEndBeforeTheFirstRow) {
   InputRows(20, [](int) { return false; });
   dealt_workers_ = 1;
@@ -141,6 +154,7 @@ TEST_F(StreamRowsTest, ThePartitionsOfWorkersThatGetNoRowsEndBeforeTheFirstRow) 
   MemoryTopic topic(3);
   EXPECT_TRUE(absl::IsAborted(Run(topic, 1, 2)));
   EXPECT_TRUE(topic[0].empty()) << "the two records that were sent are the ends of the others";
+  EXPECT_FALSE(topic[1].empty() && topic[2].empty()) << "of these seeds";
   ASSERT_TRUE(Run(topic).ok());
   EXPECT_EQ(RowsOf(topic), Expected(20, 3));
   EXPECT_EQ(RowsOf(topic)[0].size(), 21u);
