@@ -143,8 +143,8 @@ def check_workers(results, part, promise, worse, better):
         return
     for measure in measures(many[part]):
         figure, value = few[part][measure], many[part][measure]
-        if figure < value - QUALITY_SLACK - EQUAL:
-            yield Broken(promise, part, f"{worse}: {measure} {figure:.4f}, {better} {value:.4f}", worse, measure,
+        if value is not None and (figure is None or figure < value - QUALITY_SLACK - EQUAL):
+            yield Broken(promise, part, f"{worse}: {measure} {told(figure)}, {better} {value:.4f}", worse, measure,
                          "defaults", (better,), QUALITY_SLACK + EQUAL)
 
 

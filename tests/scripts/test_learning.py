@@ -117,6 +117,9 @@ class Promises(unittest.TestCase):
         self.assertEqual(broken(**{"4_workers_by_32": worse}), {"four workers within .01 of one"})
         self.assertEqual(broken(**{"4_workers_by_256": worse}),
                          {"batches of 256 within .01 of batches of 1"})
+        unknown = classes(auc=None)
+        self.assertEqual(broken(**{"4_workers_by_32": unknown}), {"four workers within .01 of one"})
+        self.assertEqual(broken(ours=unknown), set(), "there is nothing to hold them against")
         short = classes(rows=19_000)
         self.assertEqual(broken(ours=short, **{"4_workers_by_32": classes(auc=.78, rows=19_000)}), set())
 
