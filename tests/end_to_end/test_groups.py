@@ -120,7 +120,7 @@ class Groups(test_topology_file.OnABroker):
         self.assert_has_every_update_once(job)
 
     def test_learn_from_each_row_once_whoever_is_killed(self):
-        job = self.with_topology(two_groups(1, [0, 1, 1], 10), "--rate", "1500", rows=ROWS, training=[], workers=3)
+        job = self.with_topology(two_groups(1, [0, 1, 1], 10), "--rate", "600", rows=ROWS, training=[], workers=3)
         log = job.folder / "evaluation.csv"
         job.commands["master"] += ["--test", job.data, "--evaluation-log", log, "--snapshot-dir", job.snapshots]
         job.start()
