@@ -122,8 +122,8 @@ struct Others {
 // Of a column: the change as it is when rows like this one have seen it. Of what they share they
 // see `together` as one score, and take back what the change does to it by the learner's own step;
 // of the rest each feature alone. What the batch has more often than the rows before, they may have
-// as often, as far as the batch has it beside this row. What the row itself
-// has done they see as far as rows are the same.
+// as often, as far as the batch has it beside this row. What the row itself has done they see as
+// far as rows are the same.
 void LetRowsSee(std::span<const Feature> features, const Step& step, const Others& others,
                 float* change) {
   RateLanes score = {};
