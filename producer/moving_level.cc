@@ -8,10 +8,12 @@
 namespace millrace {
 namespace {
 
-// Of either kind, weighed as by Bartlett's window, so that no period of up to 40 rows decides it.
+// Of a far distance, weighed as by Bartlett's window, so that no period of up to 40 rows decides
+// it.
 constexpr size_t kLags = 64;
-constexpr size_t kNear = 1;  // the first of these
-constexpr size_t kFar[] = {202, 319, 566, 813};
+constexpr size_t kFar[] = {202, 319, 566, 813};  // the first ones
+// For so many of them there is one of the near distance, weighed alike.
+constexpr size_t kOfNear = 4;
 constexpr size_t kFewestRows = 768;
 constexpr uint64_t kFewestOfOthers = 200;
 constexpr double kMoves = 0.15;
@@ -60,10 +62,10 @@ void AddDifferences(const std::vector<double>& values, bool are_classes, size_t 
     for (size_t lag = 0; lag < kLags; ++lag) {
       const auto weight = static_cast<double>(std::min(lag + 1, kLags - lag));
       const size_t before = i - first - lag;
+      const size_t near = 1 + lag / kOfNear;
       sums.far += weight * difference(i, before);
       // Of both rows, so that each of them has the same weight.
-      sums.near +=
-          weight / 2 * (difference(i, i - kNear - lag) + difference(before, before + kNear + lag));
+      sums.near += weight / 2 * (difference(i, i - near) + difference(before, before + near));
     }
   }
 }

@@ -13,10 +13,10 @@ namespace millrace {
 // Workers that are dealt long turns learn at the same time from rows that are some hundred rows
 // apart, and each is told of the level where the others are (docs/learning.md, "A level that
 // moves"). How much that tells is the share 1 - near / far: near is the mean squared difference of
-// the ranks of two labels about 32 rows apart, far that of two labels about 230, 350, 600 or 850
+// the ranks of two labels about 8 rows apart, far that of two labels about 230, 350, 600 or 850
 // rows apart, whichever is the largest (the variogram, Matheron 1963; of ranks, so that no outlier
 // decides it). Of classes each is the part of pairs that have two different ones. About 0 where the
-// order of the rows tells nothing, or a level lasts for fewer rows than 32: a worker follows such a
+// order of the rows tells nothing, or a level lasts for a few rows only: a worker follows such a
 // one in its own turn. The distances are such that for each period from 130 rows on labels at one
 // of them differ more than the near ones do.
 //
