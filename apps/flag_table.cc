@@ -81,7 +81,7 @@ FlagGroup FeatureGroup() {
           {"--text-buckets", "features.text_buckets", "Hashed features of each text column",
            "262144, or fewer where a model of these would be large. Where --categorical-buckets is "
            "4096: 1024; with --schedule buffer and --update online the largest power of two with "
-           "which all text columns have at most 600,000 floats (65536 of one column and two "
+           "which all text columns have at most 800,000 floats (65536 of one column and two "
            "classes, 16384 of six)"},
           {"--missing", "features.missing",
            "A numeric cell without a value: mean: the column's running mean stands for it (0 "
@@ -108,7 +108,7 @@ FlagGroup TrainingGroup() {
           {"--wide-above", "training.wide_above",
            "softmax and network in one pass: a model of more parameters keeps the weights of "
            "hashed features as embedding rows, and only those that a batch names are sent",
-           "32768 for --update online, else 262144"},
+           "44000 for --update online, else 262144"},
           {"--schedule", "training.schedule",
            "one-pass: each row once, in batches; buffer: each row when it comes, and once more "
            "while none come (of gradients: the newest rows in each round)"},

@@ -27,11 +27,11 @@ import numpy
 
 def caught_up(manifest, rows, slots, missed):
     """The rows as they are now: shrunk by the L2 penalties that each has missed since it was last named. Of an
-    online learner (--on-drift forget): with the curvature, the last of each weight's six numbers, divided by 64
+    online learner (--on-drift forget): with the curvature, the last of each weight's eight numbers, divided by 64
     for each time that the row has missed."""
     if manifest["training"].get("update", {}).get("kind") == "ONLINE":
         rows = rows.copy()
-        rows[:, 5::6] *= numpy.exp2(-6 * missed)[:, None]
+        rows[:, 7::8] *= numpy.exp2(-6 * missed)[:, None]
         return rows
     missed = missed[:, None]
     optimizer = manifest["training"].get("optimizer", {})

@@ -13,10 +13,11 @@ using Race = OnlineRace;
 using Step = OnlineLearner::Step;
 using Feature = LearntRows::Feature;
 
-// Lanes that OnlineLearner has no use for.
-constexpr size_t kRoot = Race::kValues;  // 1 / root of the curvature
-constexpr size_t kShared = kRoot + 1;    // of a feature's x, the part that others have as well
-static_assert(kShared < kRateLanes);
+// Of a column of a working block.
+struct ColumnScale {
+  float root = 0;    // 1 / root of the curvature
+  float shared = 0;  // of a feature's x, the part that others have as well
+};
 
 // A row takes a change back in one direction, once. Where that leaves half of it (in the direction
 // of the bias, if there are many columns), the changes of more than 8 workers would add up to more
@@ -30,10 +31,12 @@ constexpr float kSame = 0.5f;
 // As much as a pair of rows tells, that counts beside the pairs of the batch.
 constexpr float kPairs = 0.1f;
 
-// Fills the lanes kRoot and kShared of a column. A word or category that the batch has more often
-// than the rows before it (the hour of its flights) is not that frequent in the rows of others.
+// Of all columns of all blocks, one after the other. A word or category that the batch has more
+// often than the rows before it (the hour of its flights) is not that frequent in the rows of
+// others.
 void SetRootsAndShares(std::span<const float> last, size_t block_size, size_t column,
-                       size_t numeric, std::span<float> change) {
+                       size_t numeric, std::span<const float> change,
+                       std::vector<ColumnScale>& scales) {
   const size_t curvature = column * kRateLanes + Race::kCurvature;
   const size_t of_bias = last.size() - block_size + curvature;
   const float all_rows = Race::Positive(last[of_bias]);
@@ -42,12 +45,12 @@ void SetRootsAndShares(std::span<const float> last, size_t block_size, size_t co
     const float all = Race::Positive(last[at]);
     const float usual = all * own_rows;
     const float own = change[at] * all_rows;
-    float* const block = &change[at] - Race::kCurvature;
-    block[kRoot] = 1.0f / std::sqrt(all);
+    ColumnScale& scale = scales[at / kRateLanes];
+    scale.root = 1.0f / std::sqrt(all);
     const bool is_number = at < numeric * block_size;
     // (A sum of 10^7 rows may be too large for a float to grow.)
     const bool is_more = own_rows > 0 && own > usual;
-    block[kShared] = is_more && !is_number ? std::sqrt(usual / own) : 1.0f;
+    scale.shared = is_more && !is_number ? std::sqrt(usual / own) : 1.0f;
   }
 }
 
@@ -69,16 +72,16 @@ float CosineSquared(float product, float one, float other) {
   return one > 0 && other > 0 ? std::min(1.0f, product / one * (product / other)) : 0.0f;
 }
 
-Sameness SamenessOf(const LearntRows& rows, std::span<const float> change) {
-  std::vector<float> before(change.size() / kRateLanes);  // of the row before, by block
+Sameness SamenessOf(const LearntRows& rows, std::span<const ColumnScale> scales) {
+  std::vector<float> before(scales.size());  // of the row before
   Squares of_before;
   Sameness sum;
   for (size_t i = 0; i < rows.size(); ++i) {
     Squares of_row;
     Squares of_both;
     for (const Feature& feature : rows[i].features) {
-      const float root = change[feature.block + kRoot];
-      const float x = feature.x * change[feature.block + kShared];
+      const float root = scales[feature.block / kRateLanes].root;
+      const float x = feature.x * scales[feature.block / kRateLanes].shared;
       const float product = x * before[feature.block / kRateLanes];
       of_row.plain += x * x;
       of_row.rooted += x * x * root;
@@ -91,7 +94,7 @@ Sameness SamenessOf(const LearntRows& rows, std::span<const float> change) {
       for (const Feature& feature : rows[i - 1].features) before[feature.block / kRateLanes] = 0;
     }
     for (const Feature& feature : rows[i].features) {
-      before[feature.block / kRateLanes] += feature.x * change[feature.block + kShared];
+      before[feature.block / kRateLanes] += feature.x * scales[feature.block / kRateLanes].shared;
     }
     of_before = of_row;
   }
@@ -125,18 +128,19 @@ struct Others {
 // as often, as far as the batch has it beside this row. What the row itself has done they see as
 // far as rows are the same.
 void LetRowsSee(std::span<const Feature> features, const Step& step, const Others& others,
-                float* change) {
+                const ColumnScale* scales, float* change) {
   RateLanes score = {};
   Squares shared;
   Squares own;  // of what the row has and what is shared
   for (const Feature& feature : features) {
     const float* const weights = change + feature.block;
-    const float x = feature.x * weights[kShared];
+    const ColumnScale& scale = scales[feature.block / kRateLanes];
+    const float x = feature.x * scale.shared;
     score += Load<kRateLanes>(weights) * x;
     shared.plain += x * x;
-    shared.rooted += x * x * weights[kRoot];
+    shared.rooted += x * x * scale.root;
     own.plain += feature.x * x;
-    own.rooted += feature.x * x * weights[kRoot];
+    own.rooted += feature.x * x * scale.root;
   }
   const RateLanes rates = Load<kRateLanes>(step.rates.of.data()) * (others.times * step.curvature);
   const RateLanes reach = rates * ByKind(shared.plain, shared.rooted);
@@ -151,8 +155,9 @@ void LetRowsSee(std::span<const Feature> features, const Step& step, const Other
                           by_itself * (1.0f - unseen) / both;
   for (const Feature& feature : features) {
     float* const weights = change + feature.block;
-    const float root = weights[kRoot];
-    const float x = feature.x * weights[kShared];
+    const ColumnScale& scale = scales[feature.block / kRateLanes];
+    const float root = scale.root;
+    const float x = feature.x * scale.shared;
     const float square = feature.x * feature.x;
     const float of_batch = weights[Race::kCurvature];
     const float of_row = std::min(step.curvature * square, of_batch);
@@ -192,18 +197,20 @@ void DampChange(const LearntRows& rows, std::span<const float> last, size_t nume
   MILLRACE_CHECK(!last.empty() && last.size() % block_size == 0);
   MILLRACE_CHECK(numeric < last.size() / block_size);  // the bias is no number
   const std::vector<float> alone(change.begin(), change.end());
+  std::vector<ColumnScale> scales(change.size() / kRateLanes);
   for (size_t c = 0; c < rows.columns(); ++c) {
-    SetRootsAndShares(last, block_size, c, numeric, change);
+    SetRootsAndShares(last, block_size, c, numeric, change, scales);
   }
   const auto workers = static_cast<float>(concurrent);
   const Others others = {.times = workers / 2,
                          .together = TogetherOf(workers),
                          .in_any_case = 1 / (workers - 1),
-                         .same = SamenessOf(rows, change)};
+                         .same = SamenessOf(rows, scales)};
   for (size_t i = 0; i < rows.size(); ++i) {
     const LearntRows::LearntRow row = rows[i];
     for (size_t c = 0; c < rows.columns(); ++c) {
-      LetRowsSee(row.features, row.steps[c], others, change.data() + c * kRateLanes);
+      LetRowsSee(row.features, row.steps[c], others, scales.data() + c,
+                 change.data() + c * kRateLanes);
     }
   }
   for (size_t at = 0; at < change.size(); at += kRateLanes) {

@@ -43,10 +43,9 @@ class LearntRows {
 
 // Makes of `change`, by which the rows have brought the working blocks to `last`, what the worker
 // sends (of the weights; sums of curvature stay as they are). The first `numeric` blocks are of
-// numbers, the last one is the bias's, the others are of what a row has or has not. Lanes from
-// OnlineRace::kValues on are undefined afterwards. A single worker sends its change as it is.
-// `concurrent`, more than one: so many workers, times the updates that each may have in flight,
-// make such a change at the same time.
+// numbers, the last one is the bias's, the others are of what a row has or has not. A single worker
+// sends its change as it is. `concurrent`, more than one: so many workers, times the updates that
+// each may have in flight, make such a change at the same time.
 void DampChange(const LearntRows& rows, std::span<const float> last, size_t numeric,
                 uint32_t concurrent, std::span<float> change);
 

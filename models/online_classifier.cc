@@ -32,6 +32,41 @@ constexpr double kLeastProbability = 1e-30;
 
 double LossOf(double probability) { return -NaturalLog(std::max(probability, kLeastProbability)); }
 
+// The probabilities of the classes by kScorers, whose scores of a class are next to each other; of
+// two classes there are the scores of class 1 only, and the second line is of class 0.
+template <size_t kScorers>
+void ToProbabilities(std::span<const float> scores, float* probabilities) {
+  using Floats = Lanes<kScorers>;
+  const auto store = [](float* to, const Floats& lanes) {
+    StoreFirst<kScorers, kScorers>(to, lanes);
+  };
+  const size_t columns = scores.size() / kScorers;
+  if (columns == 1) {
+    const Floats z = Load<kScorers>(scores.data());
+    const Floats e = ExpOfNegative<kScorers>(z > 0.0f ? -z : z);
+    const Floats likelier = 1.0f / (e + 1.0f);
+    const Floats unlikelier = e / (e + 1.0f);  // not the rest of 1, which has fewer digits
+    store(probabilities, z > 0.0f ? likelier : unlikelier);
+    store(probabilities + kScorers, z > 0.0f ? unlikelier : likelier);
+    return;
+  }
+  Floats largest = Load<kScorers>(scores.data());
+  for (size_t c = 1; c < columns; ++c) {
+    largest = Max<kScorers>(largest, Load<kScorers>(scores.data() + c * kScorers));
+  }
+  Floats sum = {};
+  for (size_t c = 0; c < columns; ++c) {
+    const size_t at = c * kScorers;
+    const Floats e = ExpOfNegative<kScorers>(Load<kScorers>(scores.data() + at) - largest);
+    store(probabilities + at, e);
+    sum += e;
+  }
+  for (size_t c = 0; c < columns; ++c) {
+    float* const p = probabilities + c * kScorers;
+    store(p, Load<kScorers>(p) / sum);
+  }
+}
+
 }  // namespace
 
 OnlineClassifier::OnlineClassifier(size_t classes, std::vector<float> class_weights)
@@ -39,7 +74,8 @@ OnlineClassifier::OnlineClassifier(size_t classes, std::vector<float> class_weig
       classes_(classes),
       class_weights_(std::move(class_weights)),
       prior_(columns()),
-      probabilities_(std::max<size_t>(columns(), 2) * kLanes) {
+      probabilities_(std::max<size_t>(columns(), 2) * kLanes),
+      of_all_(std::max<size_t>(columns(), 2)) {
   MILLRACE_CHECK(classes >= 2);
   MILLRACE_CHECK(class_weights_.empty() || class_weights_.size() == classes);
 }
@@ -64,67 +100,43 @@ void OnlineClassifier::SetPrior(std::span<const float> counts) {
   const auto odds = [&](size_t k) {
     return static_cast<float>(NaturalLog(static_cast<double>(Smoothed(counts[k]))));
   };
-  const float its_share = share(Race::kPrior);
   if (columns() == 1) {
-    prior_[0] = its_share * (odds(1) - odds(0));
+    prior_[0] = odds(1) - odds(0);
     return;
   }
   const auto log_total = static_cast<float>(NaturalLog(static_cast<double>(TotalOf(counts))));
-  for (size_t k = 0; k < columns(); ++k) prior_[k] = its_share * (odds(k) - log_total);
+  for (size_t k = 0; k < columns(); ++k) prior_[k] = odds(k) - log_total;
 }
 
 void OnlineClassifier::Test(std::span<const Term> terms, std::span<float> scores) {
   Score(terms, prior_);
-  ToProbabilities();
+  ToProbabilities<kLanes>(scores_, probabilities_.data());
+  ToProbabilities<1>(together_, of_all_.data());
   if (scores.empty()) return;
-  for (size_t k = 0; k < classes_; ++k) scores[k] = ProbabilityOf(k, kMixture);
-}
-
-void OnlineClassifier::ToProbabilities() {
-  using Floats = Lanes<kLanes>;
-  if (columns() == 1) {
-    const Floats z = Load<kLanes>(scores_.data());
-    const Floats e = ExpOfNegative<kLanes>(z > 0.0f ? -z : z);
-    const Floats likelier = 1.0f / (e + 1.0f);
-    const Floats unlikelier = e / (e + 1.0f);  // not the rest of 1, which has fewer digits
-    StoreFirst<kLanes, kLanes>(probabilities_.data(), z > 0.0f ? likelier : unlikelier);
-    StoreFirst<kLanes, kLanes>(probabilities_.data() + kLanes, z > 0.0f ? unlikelier : likelier);
-    return;
-  }
-  Floats largest = Load<kLanes>(scores_.data());
-  for (size_t c = 1; c < columns(); ++c) {
-    largest = Max<kLanes>(largest, Load<kLanes>(scores_.data() + c * kLanes));
-  }
-  Floats sum = {};
-  for (size_t c = 0; c < columns(); ++c) {
-    const Floats e = ExpOfNegative<kLanes>(Load<kLanes>(scores_.data() + c * kLanes) - largest);
-    StoreFirst<kLanes, kLanes>(probabilities_.data() + c * kLanes, e);
-    sum += e;
-  }
-  for (size_t c = 0; c < columns(); ++c) {
-    float* const p = probabilities_.data() + c * kLanes;
-    StoreFirst<kLanes, kLanes>(p, Load<kLanes>(p) / sum);
-  }
+  for (size_t k = 0; k < classes_; ++k) scores[k] = of_all_[LineOf(k)];
 }
 
 void OnlineClassifier::CountRace(uint32_t label, float weight, RaceView& race) const {
   constexpr auto kKept = static_cast<float>(1 - 1 / Race::kMemory);
   EightDoubles probabilities;
   probabilities.fill(1);
-  static_assert(Race::kRacers <= probabilities.size());
+  static_assert(Race::kPrior <= probabilities.size());
   const auto set = [&](size_t racer, float probability) {
     const auto p = static_cast<double>(probability);
     probabilities[racer] = p > kLeastProbability ? p : kLeastProbability;  // (also what is NaN)
   };
   for (size_t e = 0; e < Race::kRates; ++e) set(e, ProbabilityOf(label, e));
   set(Race::kNewton, ProbabilityOf(label, kNewtonLane));
-  set(Race::kPrior, Smoothed(race.counts[label]) / TotalOf(race.counts));
   const EightDoubles logs = NaturalLogs(probabilities);
-  for (size_t e = 0; e < Race::kRacers; ++e) {
-    if (!takes_part(e)) continue;
-    const float loss = std::min(kMostLoss, static_cast<float>(-logs[e]));
-    race.losses[e] = race.losses[e] * kKept + weight * loss;
+  const auto add_loss = [&](size_t racer, double loss) {
+    const float limited = std::min(kMostLoss, static_cast<float>(loss));
+    race.losses[racer] = race.losses[racer] * kKept + weight * limited;
+  };
+  for (size_t e = 0; e < Race::kPrior; ++e) {
+    if (takes_part(e)) add_loss(e, -logs[e]);
   }
+  add_loss(Race::kPrior, LossOf(static_cast<double>(Smoothed(race.counts[label])) /
+                                static_cast<double>(TotalOf(race.counts))));
   for (float& count : race.counts) count *= kKept;
   race.counts[label] += weight;
 }
@@ -132,7 +144,7 @@ void OnlineClassifier::CountRace(uint32_t label, float weight, RaceView& race) c
 BatchLoss OnlineClassifier::LossOfRow(const Row& row) const {
   MILLRACE_CHECK(row.label < classes_);
   const auto weight = static_cast<double>(WeightOf(row.label));
-  return {weight * LossOf(static_cast<double>(ProbabilityOf(row.label, kMixture))), weight};
+  return {weight * LossOf(static_cast<double>(of_all_[LineOf(row.label)])), weight};
 }
 
 bool OnlineClassifier::Learn(std::span<const Term> terms, const Row& row, RaceView race) {
@@ -143,7 +155,7 @@ bool OnlineClassifier::Learn(std::span<const Term> terms, const Row& row, RaceVi
   for (size_t c = 0; c < columns(); ++c) {
     const bool is_labels = columns() == 1 ? row.label == 1 : row.label == c;
     const float target = is_labels ? 1.0f : 0.0f;
-    const float p = probabilities_[c * kLanes + kMixture];
+    const float p = of_all_[c];
     const Rates reach = AddCurvature(terms, c, weight * p * (1.0f - p));
     Move(terms, c, StepsOf(c, target, weight, reach));
     const float own = probabilities_[c * kLanes + kNewtonLane];

@@ -1,7 +1,9 @@
 #include "models/online_learner.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "models/newton_racer.h"
@@ -29,19 +31,22 @@ void AddScores(std::span<const OnlineLearner::Term> terms, size_t column, float*
 }  // namespace
 
 OnlineLearner::OnlineLearner(size_t columns)
-    : scores_(columns * kRateLanes), columns_(columns), steps_(columns) {
-  static_assert(Race::kRates + 1 <= kRateLanes);
-}
+    : scores_(columns * kRateLanes), together_(columns), columns_(columns), steps_(columns) {}
 
 void OnlineLearner::SetShares(const std::array<float, Race::kRacers>& exponents) {
-  RateLanes of_racers = RateLanes{} - 100.0f;
+  constexpr size_t kAtOnce = std::bit_ceil(Race::kRacers);
+  Lanes<kAtOnce> of_racers = Lanes<kAtOnce>{} - 100.0f;
   for (size_t e = 0; e < Race::kRacers; ++e) {
     if (takes_part(e)) of_racers[e] = exponents[e];
   }
-  const RateLanes shares = ExpOfNegative<kRateLanes>(of_racers);
+  const Lanes<kAtOnce> shares = ExpOfNegative<kAtOnce>(of_racers);
   float sum = 0;
   for (size_t e = 0; e < Race::kRacers; ++e) sum += shares[e];
   for (size_t e = 0; e < Race::kRacers; ++e) shares_[e] = shares[e] / sum;
+  prior_share_ = shares_[Race::kPrior];
+  for (size_t e = 0; e < Race::kRates; ++e) {
+    if (Race::BeginsAtPrior(e)) prior_share_ += shares_[e];
+  }
 }
 
 void OnlineLearner::Mix(const float* block, std::span<float> weights) const {
@@ -60,12 +65,14 @@ void OnlineLearner::Score(std::span<const Term> terms, std::span<const float> pr
   }
   for (; column < columns_; ++column) AddScores<1>(terms, column, scores_.data());
   for (size_t c = 0; c < columns_; ++c) {
-    float* const sums = scores_.data() + c * kRateLanes;
-    float together = prior[c];
-    for (size_t e = 0; e < Race::kRates; ++e) together += shares_[e] * sums[e];
-    sums[kNewtonLane] = newton_ == nullptr ? 0.0f : newton_->Score(c);
-    together += shares_[Race::kNewton] * sums[kNewtonLane];
-    sums[kMixture] = together;
+    float* const scores = scores_.data() + c * kRateLanes;
+    scores[kNewtonLane] = newton_ == nullptr ? 0.0f : newton_->Score(c);
+    float together = prior_share_ * prior[c] + shares_[Race::kNewton] * scores[kNewtonLane];
+    for (size_t e = 0; e < Race::kRates; ++e) {
+      together += shares_[e] * scores[e];
+      if (Race::BeginsAtPrior(e)) scores[e] += prior[c];
+    }
+    together_[c] = together;
   }
 }
 
@@ -77,9 +84,10 @@ void OnlineLearner::SetTerms(std::span<const Term> terms) {
     squares_[i] = terms[i].x * terms[i].x;
     sum_of_squares_ += squares_[i];
   }
-  const float shorter = std::min(1.0f, Race::kLargestRow / sum_of_squares_);
-  StoreFirst<kRateLanes, kRateLanes>(rates_.of.data(),
-                                     Load<kRateLanes>(kRateOfLane.data()) * ByKind(shorter, 1));
+  const RateLanes rates = Load<kRateLanes>(kRateOfLane.data());
+  const float most_constant = Race::kMostReach / sum_of_squares_;
+  const RateLanes most = ByKind(most_constant, std::numeric_limits<float>::max());
+  StoreFirst<kRateLanes, kRateLanes>(rates_.of.data(), rates < most ? rates : most);
 }
 
 OnlineLearner::Rates OnlineLearner::AddCurvature(std::span<const Term> terms, size_t column,

@@ -19,9 +19,9 @@ namespace millrace {
 // the curvature of the losses so far in its direction.
 struct OnlineRace {
   // Steps of a constant rate follow a stream that changes.
-  static constexpr std::array<float, 2> kConstant = {0.02f, 0.1f};
+  static constexpr std::array<float, 3> kConstant = {0.02f, 0.12f, 0.7f};
   // Steps that get shorter by the root of the weight's curvature settle where it does not.
-  static constexpr std::array<float, 3> kDecaying = {0.06f, 0.25f, 1.0f};
+  static constexpr std::array<float, 4> kDecaying = {0.015f, 0.06f, 0.25f, 1.0f};
   static constexpr size_t kRates = kConstant.size() + kDecaying.size();
   static constexpr std::array<float, kRates> kRateOf = [] {
     std::array<float, kRates> rates{};
@@ -29,6 +29,9 @@ struct OnlineRace {
     std::ranges::copy(kDecaying, rates.begin() + kConstant.size());
     return rates;
   }();
+  // The slowest of each kind begin at the class frequencies: to learn them takes them long, and the
+  // more so the rarer a class is.
+  static constexpr bool BeginsAtPrior(size_t rate) { return rate == 0 || rate == kConstant.size(); }
   static constexpr size_t kCurvature = kRates;
   static constexpr size_t kValues = kRates + 1;
   // The racers after the rates: the one that knows the numeric columns together (NewtonRacer), if
@@ -42,9 +45,9 @@ struct OnlineRace {
   static float Positive(float curvature) { return std::max(curvature, 0.0f) + kFirstCurvature; }
   // The race counts a loss of n rows ago times (1 - 1 / kMemory)^n.
   static constexpr double kMemory = 2000;
-  // Constant rates are for rows whose squares add up to this at most, and of a larger row as much
-  // shorter as it is larger: so no single row is followed, however many features it has.
-  static constexpr float kLargestRow = 64;
+  // A constant rate times the sum of a row's squares is at most this: so no single row is followed
+  // beyond that, however many features it has.
+  static constexpr float kMostReach = 6;
   // A feature counts as one of at most this size, so that its square and sums of it are numbers.
   static constexpr float kLargestFeature = 1e6f;
 };
@@ -79,8 +82,8 @@ class OnlineLearner {
   static size_t BlockSizeFor(size_t classes) { return ColumnsFor(classes) * OnlineRace::kValues; }
   size_t columns() const { return columns_; }
 
-  // A working block is kLanes floats for each column, so that the rates are one vector: the kValues
-  // of the parameters, and nothing.
+  // A working block is as a block of the parameters, but that each column has kLanes floats, so
+  // that the rates are one vector.
   static constexpr size_t kLanes = 8;
   static_assert(OnlineRace::kValues <= kLanes);
   static constexpr std::array<float, kLanes> kRateOfLane = [] {
@@ -146,17 +149,19 @@ class OnlineLearner {
   virtual float PriorScore(size_t column) const = 0;
 
  protected:
-  // The lanes of scores after those of the rates.
+  // The lane of scores after those of the rates.
   static constexpr size_t kNewtonLane = OnlineRace::kRates;
-  static constexpr size_t kMixture = kNewtonLane + 1;  // all racers together
+  static_assert(kNewtonLane < kLanes);
 
   explicit OnlineLearner(size_t columns);
 
   bool takes_part(size_t racer) const { return racer != OnlineRace::kNewton || has_newton_; }
   // By the exponents of those that take part, at most 0 (exponential weights: Vovk 1990).
   void SetShares(const std::array<float, OnlineRace::kRacers>& exponents);
-  // Fills scores_; all together: `prior` of each column, and the others' by their shares.
+  // Fills scores_ and together_. `prior`: of each column, the score of the racer without features.
   void Score(std::span<const Term> terms, std::span<const float> prior);
+  // The sum of the shares of the racers whose scores include `prior`.
+  float prior_share() const { return prior_share_; }
 
   // To be called once for each row, before AddCurvature.
   void SetTerms(std::span<const Term> terms);
@@ -174,15 +179,18 @@ class OnlineLearner {
   // is multiplied by (and by 1 / root of the curvature, of decaying rates).
   void Move(std::span<const Term> terms, size_t column, const Rates& moves);
 
-  // Of the last row: columns() x kLanes, of each rate, of NewtonRacer, and of all together.
+  // Of the last row: columns() x kLanes, of each rate and of NewtonRacer.
   std::vector<float> scores_;
+  // Columns: of all racers together.
+  std::vector<float> together_;
 
  private:
   const size_t columns_;
   const NewtonRacer* newton_ = nullptr;
   bool has_newton_ = false;
   std::array<float, OnlineRace::kRacers> shares_{};  // they add up to 1
-  std::vector<float> squares_;                       // terms: x^2
+  float prior_share_ = 0;
+  std::vector<float> squares_;  // terms: x^2
   float sum_of_squares_ = 0;
   Rates rates_;
   std::vector<float> roots_;  // terms, of the column at hand: 1 / root of the curvature

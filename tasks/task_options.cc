@@ -190,10 +190,10 @@ bool HasCategoricalColumns(const FeatureSpec& spec) {
 
 // Of each of `columns` columns of text of an online learner on a sliding buffer, whose bucket has
 // `floats` floats: of reviews 2^14 buckets are as good as 2^18 in one pass. All of them are in each
-// answer, so with 600,000 floats a row costs two to three times what it does with 2^10 buckets, and
+// answer, so with 800,000 floats a row costs two to three times what it does with 2^10 buckets, and
 // with more of them in proportion. A power of two.
 uint64_t TextBucketsOfBuffer(uint64_t columns, uint64_t floats) {
-  constexpr uint64_t kMostFloats = 600'000;
+  constexpr uint64_t kMostFloats = 800'000;
   uint64_t buckets = uint64_t{1} << 18;
   while (buckets > 1 && buckets * columns * floats > kMostFloats) buckets /= 2;
   return buckets;

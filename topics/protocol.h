@@ -15,6 +15,7 @@ namespace millrace {
 // 3: an online learner has the sums of NewtonRacer and one more loss; workers damp their changes in
 // another way.
 // 4: workers damp less what only one row of a batch has.
-inline constexpr uint32_t kProtocol = 4;
+// 5: an online learner has seven rates, and the slowest ones begin at the class frequencies.
+inline constexpr uint32_t kProtocol = 5;
 
 }  // namespace millrace

@@ -202,11 +202,11 @@ TEST_F(BadCallsTest, ATrainerOfAnotherVersion) {
     ASSERT_WORKS(manager->Register({.name = "w", .shape = {5}}));
     EXPECT_FAILS(manager->Steps(), Code::kFailedPrecondition, words);
   };
-  Publish("features:4-1", newer);
+  Publish("features:5-1", newer);
   refuses("another version of Millrace, with settings");
   NewJob(1, kSequential);
-  Publish("features:5-1", FeaturesOfOne("w", 5));
-  refuses("a program whose protocol is 5, and the protocol of this one is 4");
+  Publish("features:6-1", FeaturesOfOne("w", 5));
+  refuses("a program whose protocol is 6, and the protocol of this one is 5");
 }
 
 TEST_F(BadCallsTest, AJobWhoseServersLearnFromRows) {

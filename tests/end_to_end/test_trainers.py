@@ -220,17 +220,17 @@ class AJobOfAnotherVersion(OnABroker):
         ours = self.job("ours", steps=5).start()
         ours.wait_all()
         records = [record.split(b"<=KEY=>", 1) for record in self.broker.read("ours.job", "%k<=KEY=>%s")]
-        features = next(value for key, value in records if key.startswith(b"features:4-"))
+        features = next(value for key, value in records if key.startswith(b"features:5-"))
         theirs = self.job("theirs")
         theirs.commands["worker"] = [topology.PROGRAMS / "WorkerApp", "--brokers", self.broker.address, "--job",
                                      "theirs", "--workers", "2", "--data-dir", self.path / "worker"]  # fmt: skip
         theirs.start("server")
         theirs.wait_for_log("server", "waiting for its parameters")
-        self.broker.write_bytes("theirs.job", "features:5-1", features, self.path / "features")
+        self.broker.write_bytes("theirs.job", "features:6-1", features, self.path / "features")
         theirs.start("trainer0", "worker")
         for name in "server", "trainer0", "worker":
             self.assertEqual(theirs.processes[name].wait(topology.PATIENCE), 1, theirs.tails())
-            self.assertIn("the job theirs was begun by a program whose protocol is 5, and the protocol of this one is 4: "
+            self.assertIn("the job theirs was begun by a program whose protocol is 6, and the protocol of this one is 5: "
                           "let all programs of the job have the same version of Millrace", theirs.said(name))  # fmt: skip
         # They have sent nothing but that the server refuses it, for trainers that wait.
         said = sorted(key.split(b":")[0] for key, _ in self.broker.keys("theirs.job"))

@@ -177,7 +177,7 @@ TEST_F(JobRegistryTest, RecordsOfStrangersHarmNobody) {
 
 constexpr char kOfProtocol9[] =
     "the job registry was begun by a program whose protocol is 9, and the protocol of this one is "
-    "4: "
+    "5: "
     "let all programs of the job have the same version of Millrace, or start a new job";
 
 TEST_F(JobRegistryTest, AJobThatAnotherProtocolBeganIsRefusedWhateverIsReadOrPublished) {
@@ -218,20 +218,20 @@ TEST_F(JobRegistryTest, AKeyThatSaysNothingIsOfTheFirstProtocol) {
   Write("training:77", TrainingWith(8));
   ExpectRefused(Open()->ReadTraining().status(),
                 "the job registry was begun by a program whose protocol is 1, and the protocol of "
-                "this one is 4");
+                "this one is 5");
 }
 
 TEST_F(JobRegistryTest, AJobOfWhichMoreIsSaidThanThisVersionKnowsIsRefused) {
   JobTraining newer = TrainingWith(7);
   Training& training = *newer.mutable_training();
   training.GetReflection()->MutableUnknownFields(&training)->AddVarint(1000, 7);
-  Write("training:4-1", newer);
+  Write("training:5-1", newer);
   ExpectRefused(Open()->WaitForTraining().status(),
                 "the job registry was begun by another version of Millrace, with settings");
 }
 
 TEST(BegunBy, TheKeyOfEachChunkNamesTheProtocol) {
-  EXPECT_EQ(BeginKey("features", 77), "features:4-77");
+  EXPECT_EQ(BeginKey("features", 77), "features:5-77");
   EXPECT_EQ(ProtocolOfKey(BeginKey("features", 77)).value(), kProtocol);
   EXPECT_EQ(ProtocolOfKey("features:12-77:3").value(), 12u);
   for (const char* before : {"features:77", "features:77:3", "features:", "features", ""}) {

@@ -123,18 +123,24 @@ double MeanError(const std::vector<Row>& rows, const std::vector<float>& estimat
 // The formulas of docs/learning.md once more, in doubles, with a map of weights for each rate.
 class PlainEstimator {
  public:
+  static constexpr std::array<double, 7> kRates = {0.02, 0.12, 0.7, 0.015, 0.06, 0.25, 1};
+  // The racers after the rates; the last one says the mean.
+  static constexpr size_t kNewton = kRates.size();
+  static constexpr size_t kRacers = kNewton + 2;
+  using Racers = std::array<double, kRacers>;
+
   explicit PlainEstimator(const ScoreLoss& loss) : loss_(loss) {}
 
   double Next(const Row& row) {
     const std::map<uint32_t, double> x = FeaturesOf(row);
-    std::array<double, 7> of_racers{};
-    for (size_t e = 0; e < 5; ++e) {
+    Racers of_racers{};
+    for (size_t e = 0; e < kRates.size(); ++e) {
       for (const auto& [feature, value] : x) of_racers[e] += weights_[e][feature] * value;
     }
-    of_racers[5] = TogetherOf(x);
+    of_racers[kNewton] = TogetherOf(x);
     double together = 0;
-    const std::array<double, 7> shares = Shares();
-    for (size_t e = 0; e < 6; ++e) together += shares[e] * of_racers[e];
+    const Racers shares = Shares();
+    for (size_t e = 0; e <= kNewton; ++e) together += shares[e] * of_racers[e];
     const double mean = targets_ == 0 ? 0 : sum_ / targets_;
     const double prediction = mean + together;
     const auto target = static_cast<double>(row.target);
@@ -197,14 +203,14 @@ class PlainEstimator {
     const auto numbers = NumbersOf(x);
     return std::inner_product(b.begin(), b.end(), numbers.begin(), 0.0);
   }
-  std::array<double, 7> Shares() const {
-    std::array<double, 7> shares{};
-    shares.fill(1.0 / 7);
+  Racers Shares() const {
+    Racers shares{};
+    shares.fill(1.0 / kRacers);
     const double least = *std::ranges::min_element(losses_);
     if (least <= 0) return shares;
     const double power = loss_.error == ErrorLoss::kAbsolute ? rows_ : rows_ / 2;
     double sum = 0;
-    for (size_t e = 0; e < 7; ++e) sum += shares[e] = std::pow(least / losses_[e], power);
+    for (size_t e = 0; e < kRacers; ++e) sum += shares[e] = std::pow(least / losses_[e], power);
     for (double& share : shares) share /= sum;
     return shares;
   }
@@ -215,27 +221,31 @@ class PlainEstimator {
                ? 2 * limit * size - limit * limit
                : size * size;
   }
-  void LearnFrom(const std::map<uint32_t, double>& x, const std::array<double, 7>& of_racers,
-                 double distance, double unit) {
+  void LearnFrom(const std::map<uint32_t, double>& x, const Racers& of_racers, double distance,
+                 double unit) {
     const double usual = predicted_ == 0 ? 0 : errors_ / predicted_;
     const double limit =
         loss_.error == ErrorLoss::kHuber ? static_cast<double>(loss_.huber) * usual : usual;
-    for (size_t e = 0; e < 7; ++e) {
+    for (size_t e = 0; e < kRacers; ++e) {
       losses_[e] = losses_[e] * 0.9995 + LossOf((of_racers[e] - distance) / unit, limit / unit);
     }
-    double pull = distance - of_racers[5];
+    double pull = distance - of_racers[kNewton];
     if (loss_.error != ErrorLoss::kSquared && limit > 0) pull = std::clamp(pull, -limit, limit);
     const auto numbers = NumbersOf(x);
     for (size_t i = 0; i <= kNumeric; ++i) {
       for (size_t j = 0; j <= kNumeric; ++j) matrix_[i][j] += numbers[i] * numbers[j];
-      vector_[i] += numbers[i] * (of_racers[5] + pull);
+      vector_[i] += numbers[i] * (of_racers[kNewton] + pull);
     }
     rows_ = rows_ * 0.9995 + 1;
-    for (const auto& [feature, value] : x) curvature_[feature] += value * value;
-    constexpr std::array<double, 5> kRates = {0.02, 0.1, 0.06, 0.25, 1};
-    for (size_t e = 0; e < 5; ++e) {
+    double squares = 0;
+    for (const auto& [feature, value] : x) {
+      curvature_[feature] += value * value;
+      squares += value * value;
+    }
+    for (size_t e = 0; e < kRates.size(); ++e) {
       const auto rate = [&](uint32_t feature) {
-        return e < 2 ? kRates[e] : kRates[e] / std::sqrt(curvature_[feature] + 0.001);
+        return e < 3 ? std::min(kRates[e], 6 / squares)
+                     : kRates[e] / std::sqrt(curvature_[feature] + 0.001);
       };
       double s = 0;
       for (const auto& [feature, value] : x) s += rate(feature) * value * value;
@@ -250,9 +260,9 @@ class PlainEstimator {
   }
 
   const ScoreLoss loss_;
-  std::array<std::map<uint32_t, double>, 5> weights_;
+  std::array<std::map<uint32_t, double>, kRates.size()> weights_;
   std::map<uint32_t, double> curvature_;
-  std::array<double, 7> losses_{};
+  Racers losses_{};
   std::array<std::array<double, kNumeric + 1>, kNumeric + 1> matrix_{};
   std::array<double, kNumeric + 1> vector_{};
   double rows_ = 0;

@@ -274,6 +274,26 @@ TEST(OnlineSoftmaxTest, ADecayingRateWinsWhereTheStreamDoesNotChange) {
   EXPECT_GT(ShareOf(job, OnlineRace::kConstant.size(), kRates), 0.99);
 }
 
+// Slow rates alone are right for so many columns, and have to know from the start that a class is
+// rare.
+TEST(OnlineSoftmaxTest, WhatTellsOfARareClassIsFoundAmongManyColumns) {
+  const Shape shape = {.numeric = 80, .features = 80, .classes = 2};
+  std::mt19937 random(3);
+  std::vector<Row> rows = RandomRows({.numeric = 80}, 2, 4000, random);
+  std::uniform_real_distribution<double> uniform;
+  double entropy = 0;
+  for (Row& row : rows) {
+    const double score = -3 + 0.6 * (row.numeric[0] + row.numeric[1] + row.numeric[2]);
+    row.label = uniform(random) < 1 / (1 + std::exp(-score)) ? 1 : 0;
+    entropy -= row.label;
+  }
+  const double share = -entropy / static_cast<double>(rows.size());
+  entropy = -share * std::log(share) - (1 - share) * std::log(1 - share);
+  OnlineJob job(shape);
+  job.Learn(rows);
+  EXPECT_LT(job.mean_loss(), entropy - 0.004);
+}
+
 TEST(OnlineSoftmaxTest, TheClassFrequenciesWinWhereFeaturesSayNothing) {
   const Shape shape = {.numeric = 20, .features = 20, .classes = 2};
   std::mt19937 random(3);
@@ -283,7 +303,7 @@ TEST(OnlineSoftmaxTest, TheClassFrequenciesWinWhereFeaturesSayNothing) {
   OnlineJob job(shape);
   job.Learn(rows);
   EXPECT_EQ(WinnerOf(job), OnlineRace::kPrior);
-  EXPECT_GT(ShareOf(job, OnlineRace::kPrior, OnlineRace::kRacers), 0.9);
+  EXPECT_GT(ShareOf(job, OnlineRace::kPrior, OnlineRace::kRacers), 0.75);
   const double share = static_cast<double>(ones) / static_cast<double>(rows.size());
   const double entropy = -share * std::log(share) - (1 - share) * std::log(1 - share);
   EXPECT_LT(job.mean_loss(), entropy + 0.005);
@@ -400,13 +420,13 @@ TEST(OnlineSoftmaxTest, AModelOfThePredictingWeightsGivesTheSameScores) {
 
 TEST(OnlineSoftmaxTest, KeepsABlockForEachFeatureTheBiasAndAsManyAsTheRaceAndTheSumsFill) {
   const OnlineSoftmax two({.numeric = 2, .features = 5, .classes = 2});
-  EXPECT_EQ(two.block_size(), 6u);
-  EXPECT_EQ(two.parameter_count(), 6u * (5 + 1 + 2 + 2)) << "9 floats of the race, 9 sums";
+  EXPECT_EQ(two.block_size(), 8u);
+  EXPECT_EQ(two.parameter_count(), 8u * (5 + 1 + 2 + 2)) << "11 floats of the race, 9 sums";
   EXPECT_EQ(two.row_width(), 0u);
   const OnlineSoftmax four({.numeric = 2, .features = 5, .classes = 4, .wide = true});
-  EXPECT_EQ(four.block_size(), 24u);
-  EXPECT_EQ(four.parameter_count(), 24u * (2 + 1 + 1 + 2)) << "11 floats of the race, 36 sums";
-  EXPECT_EQ(four.row_width(), 24u);
+  EXPECT_EQ(four.block_size(), 32u);
+  EXPECT_EQ(four.parameter_count(), 32u * (2 + 1 + 1 + 2)) << "13 floats of the race, 36 sums";
+  EXPECT_EQ(four.row_width(), 32u);
   EXPECT_EQ(four.penalised_end(), 0u);
 }
 

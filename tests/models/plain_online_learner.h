@@ -19,6 +19,13 @@ class PlainOnlineLearner {
  public:
   using Features = std::map<uint32_t, double>;
 
+  static constexpr std::array<double, 7> kRates = {0.02, 0.12, 0.7, 0.015, 0.06, 0.25, 1};
+  static constexpr size_t kConstant = 3;
+  // The racers after the rates.
+  static constexpr size_t kNewton = kRates.size();
+  static constexpr size_t kPrior = kNewton + 1;
+  static constexpr size_t kRacers = kPrior + 1;
+
   PlainOnlineLearner(size_t numeric, uint32_t bias, size_t classes, std::vector<double> weights)
       : bias_(bias), weights_(std::move(weights)), counts_(classes), columns_(numeric) {
     weights_.resize(classes, 1.0);
@@ -50,12 +57,12 @@ class PlainOnlineLearner {
 
   // The probabilities of the racers together.
   std::vector<double> Test(const Features& features) const {
-    const std::array<double, 7> shares = Shares();
+    const std::array<double, kRacers> shares = Shares();
     std::vector<double> scores = PriorScores();
-    for (double& score : scores) score *= shares[6];
-    for (size_t e = 0; e < 6; ++e) {
-      if (e == 5 && !HasNewton()) continue;
-      const std::vector<double> own = e == 5 ? NewtonScores(features) : ScoresOf(e, features);
+    for (double& score : scores) score *= shares[kPrior];
+    for (size_t e = 0; e < kPrior; ++e) {
+      if (e == kNewton && !HasNewton()) continue;
+      const std::vector<double> own = e == kNewton ? NewtonScores(features) : ScoresOf(e, features);
       for (size_t k = 0; k < scores.size(); ++k) scores[k] += shares[e] * own[k];
     }
     return Softmax(scores);
@@ -64,17 +71,17 @@ class PlainOnlineLearner {
   void Learn(const Features& features, uint32_t label) {
     const double a = weights_[label];
     const std::vector<double> together = Test(features);
-    std::array<std::vector<double>, 5> scores;
-    for (size_t e = 0; e < 5; ++e) scores[e] = ScoresOf(e, features);
+    std::array<std::vector<double>, kRates.size()> scores;
+    for (size_t e = 0; e < kRates.size(); ++e) scores[e] = ScoresOf(e, features);
     const double forgets = 1 - 1.0 / 2000;
-    for (size_t e = 0; e < 5; ++e) {
+    for (size_t e = 0; e < kRates.size(); ++e) {
       losses_[e] = losses_[e] * forgets + a * LossOf(Softmax(scores[e])[label]);
     }
-    losses_[6] = losses_[6] * forgets + a * LossOf(Softmax(PriorScores())[label]);
+    losses_[kPrior] = losses_[kPrior] * forgets + a * LossOf(Softmax(PriorScores())[label]);
     if (HasNewton()) {
       const std::vector<double> newton = NewtonScores(features);
       const std::vector<double> own = Softmax(newton);
-      losses_[5] = losses_[5] * forgets + a * LossOf(own[label]);
+      losses_[kNewton] = losses_[kNewton] * forgets + a * LossOf(own[label]);
       for (size_t k = FirstColumn(); k < counts_.size(); ++k) {
         LearnTogether(k, features, a * own[k] * (1 - own[k]), a * ((label == k) - own[k]),
                       newton[k]);
@@ -86,12 +93,12 @@ class PlainOnlineLearner {
     Learnt& learnt = learnt_.emplace_back(Learnt{.features = features});
     double squares = 0;
     for (const auto& [feature, x] : features) squares += x * x;
-    if (squares > 64) learnt.shorter = 64 / squares;
+    learnt.most_constant = 6 / squares;
     for (size_t k = FirstColumn(); k < counts_.size(); ++k) {
       const double bend = a * together[k] * (1 - together[k]);
       learnt.bend[k] = bend;
       for (const auto& [feature, x] : features) curvature_[{k, feature}] += bend * x * x;
-      for (size_t e = 0; e < 5; ++e) {
+      for (size_t e = 0; e < kRates.size(); ++e) {
         const auto rate = [&](uint32_t feature) { return RateOf(e, k, feature, learnt); };
         double s = 0;
         for (const auto& [feature, x] : features) s += a * rate(feature) * x * x;
@@ -129,7 +136,8 @@ class PlainOnlineLearner {
     const std::array<double, 2> same = SamenessSince(first);
     for (size_t i = first.learnt_.size(); i < learnt_.size(); ++i) {
       for (const auto& [at, step] : learnt_[i].step) {
-        LetSee(learnt_[i], at[0], at[1], step, first, workers, same[at[0] < 2 ? 0 : 1], left);
+        LetSee(learnt_[i], at[0], at[1], step, first, workers, same[at[0] < kConstant ? 0 : 1],
+               left);
       }
     }
     std::map<Key, double> sent;
@@ -168,15 +176,15 @@ class PlainOnlineLearner {
     return b;
   }
 
-  std::array<double, 7> Shares() const {
+  std::array<double, kRacers> Shares() const {
     double least = losses_[0];
-    for (size_t e = 0; e < 7; ++e) {
-      if (e != 5 || HasNewton()) least = std::min(least, losses_[e]);
+    for (size_t e = 0; e < kRacers; ++e) {
+      if (e != kNewton || HasNewton()) least = std::min(least, losses_[e]);
     }
-    std::array<double, 7> shares{};
+    std::array<double, kRacers> shares{};
     double sum = 0;
-    for (size_t e = 0; e < 7; ++e) {
-      if (e == 5 && !HasNewton()) continue;
+    for (size_t e = 0; e < kRacers; ++e) {
+      if (e == kNewton && !HasNewton()) continue;
       sum += shares[e] = std::exp(least - losses_[e]);
     }
     for (double& share : shares) share /= sum;
@@ -189,7 +197,7 @@ class PlainOnlineLearner {
 
   struct Learnt {
     Features features;
-    double shorter = 1;
+    double most_constant = 0;  // a constant rate
     std::map<size_t, double> bend{};
     std::map<std::array<size_t, 2>, double> step{};
   };
@@ -214,8 +222,10 @@ class PlainOnlineLearner {
     if (scores.size() == 2) scores = {0, scores[1] - scores[0]};
     return scores;
   }
+  // The slowest of each kind begin at the class frequencies.
   std::vector<double> ScoresOf(size_t rate, const Features& features) const {
     std::vector<double> scores(counts_.size());
+    if (rate == 0 || rate == kConstant) scores = PriorScores();
     for (size_t k = 0; k < scores.size(); ++k) {
       for (const auto& [feature, x] : features) scores[k] += Weight(rate, k, feature) * x;
     }
@@ -250,10 +260,8 @@ class PlainOnlineLearner {
   }
 
   double RateOf(size_t e, size_t k, uint32_t feature, const Learnt& row) const {
-    if (e == 0) return 0.02 * row.shorter;
-    if (e == 1) return 0.1 * row.shorter;
-    const double root = std::sqrt(Curvature(k, feature) + 0.001);
-    return (e == 2 ? 0.06 : e == 3 ? 0.25 : 1.0) / root;
+    if (e < kConstant) return std::min(kRates[e], row.most_constant);
+    return kRates[e] / std::sqrt(Curvature(k, feature) + 0.001);
   }
 
   // The part of a feature's x that the rows of others have, too.
@@ -303,7 +311,7 @@ class PlainOnlineLearner {
       const double rate = RateOf(e, k, feature, row);
       score += shared * left[{e, k, feature}];
       itself -= shared * rate * x * step;
-      both += shared * x * (e < 2 ? 1 : 1 / std::sqrt(Curvature(k, feature) + 0.001));
+      both += shared * x * (e < kConstant ? 1 : 1 / std::sqrt(Curvature(k, feature) + 0.001));
       reach += times * rate * shared * shared;
     }
     itself = std::clamp(itself, std::min(0.0, score), std::max(0.0, score));
@@ -313,7 +321,7 @@ class PlainOnlineLearner {
       const double rate = RateOf(e, k, feature, row);
       double& change = left[{e, k, feature}];
       change -= rate * shared * times * together * (score - itself) / (1 + together * reach);
-      const double root = e < 2 ? 1 : std::sqrt(Curvature(k, feature) + 0.001);
+      const double root = e < kConstant ? 1 : std::sqrt(Curvature(k, feature) + 0.001);
       change -= shared / root * itself / both * (1 - unseen);
       const double of_batch = Curvature(k, feature) - first.Curvature(k, feature);
       const double beside = of_batch > 0 ? 1 - std::min(1.0, row.bend.at(k) * x * x / of_batch) : 0;
@@ -325,7 +333,7 @@ class PlainOnlineLearner {
   uint32_t bias_;
   std::vector<double> weights_;
   std::vector<double> counts_;
-  std::array<double, 7> losses_{};
+  std::array<double, kRacers> losses_{};
   // Of each class: A and b.
   std::map<size_t, std::pair<std::vector<std::vector<double>>, std::vector<double>>> together_;
   std::map<Key, double> of_rate_;

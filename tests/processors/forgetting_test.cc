@@ -18,7 +18,11 @@ namespace {
 using ::testing::ElementsAre;
 
 // A column, the bias, and the race with what fills it up; three workers.
-constexpr KeyRange kKeys = {0, 24};
+constexpr size_t kBlock = OnlineRace::kValues;
+constexpr size_t kRace = 2 * kBlock;
+constexpr KeyRange kKeys = {0, 2 * kRace};
+
+bool IsCurvature(uint64_t key) { return key < kRace && key % kBlock == OnlineRace::kCurvature; }
 
 ServerOptions Learner(ConsistencyPolicy policy = kSequential, KeyRange range = kKeys) {
   ServerOptions options = SmallServer(policy);
@@ -26,7 +30,7 @@ ServerOptions Learner(ConsistencyPolicy policy = kSequential, KeyRange range = k
   options.penalised_end = 0;
   options.optimizer = {.kind = OptimizerOptions::Kind::kSum};
   options.drift_pace = {.block_rows = 4, .first_blocks = 5};
-  options.forgets = OnlineForgetting{.weights_end = 12};
+  options.forgets = OnlineForgetting{.weights_end = kRace};
   return options;
 }
 
@@ -47,7 +51,7 @@ std::vector<float> Curvatures(const TestServer& server) {
   std::vector<float> values;
   const KeyRange range = server.options().range;
   for (uint64_t key = range.begin; key < range.end; ++key) {
-    if (key == 5 || key == 11) values.push_back(server.weights()[key - range.begin]);
+    if (IsCurvature(key)) values.push_back(server.weights()[key - range.begin]);
   }
   return values;
 }
@@ -61,9 +65,9 @@ TEST(ForgettingTest, AShardForgetsOnceWithTheFirstRoundThatTellsOfADrift) {
   EXPECT_THAT(Curvatures(server), ElementsAre(192, 192)) << "the round is not complete";
   server.Send(Change(server, 2, 0));
   EXPECT_THAT(Curvatures(server), ElementsAre(3, 3));
-  for (uint64_t key = 0; key < 24; ++key) {
-    const bool is_loss = key >= 12 && key < 12 + OnlineRace::kRacers;
-    if (key == 5 || key == 11) continue;
+  for (uint64_t key = 0; key < kKeys.end; ++key) {
+    const bool is_loss = key >= kRace && key < kRace + OnlineRace::kRacers;
+    if (IsCurvature(key)) continue;
     EXPECT_EQ(server.weights()[key], is_loss ? 12 : 192) << key;
   }
   SendRound(server, 1);
@@ -77,7 +81,7 @@ TEST(ForgettingTest, AllShardsForgetTheirOwnKeysWithTheSameRound) {
   TestServer whole(Learner());
   ServerOptions first = Learner(kSequential, {0, 10});
   first.shards = 2;
-  ServerOptions second = Learner(kSequential, {10, 24});
+  ServerOptions second = Learner(kSequential, {10, kKeys.end});
   second.shards = 2;
   second.shard = 1;
   TestServer servers[] = {TestServer(first), TestServer(second)};
@@ -179,8 +183,8 @@ TEST(ForgettingTest, AnEmbeddingRowForgetsWhateverUpdatesNameIt) {
   ServerOptions options = Learner();
   options.shards = 2;
   options.workers = 1;
-  options.embeddings = EmbeddingTableOptions{.initial_limit = std::vector<float>(6)};
-  options.row_linear_end = 6;
+  options.embeddings = EmbeddingTableOptions{.initial_limit = std::vector<float>(kBlock)};
+  options.row_linear_end = kBlock;
   MemoryByteMap store;
   TestServer server(options, &store);
   const auto send = [&](uint64_t drifts, const std::vector<EmbeddingId>& ids) {
@@ -188,12 +192,12 @@ TEST(ForgettingTest, AnEmbeddingRowForgetsWhateverUpdatesNameIt) {
     EmbeddingBlock& rows = *update.mutable_update()->mutable_embeddings();
     for (const EmbeddingId id : ids) {
       rows.add_id(id);
-      for (int i = 0; i < 6; ++i) rows.add_value(64);
+      for (size_t i = 0; i < kBlock; ++i) rows.add_value(64);
     }
     server.Send(update);
   };
   const auto row = [&](EmbeddingId id) {
-    std::vector<float> values(6);
+    std::vector<float> values(kBlock);
     EXPECT_TRUE(server.processor().ReadEmbeddings({&id, 1}, values).ok());
     return values;
   };
@@ -204,15 +208,15 @@ TEST(ForgettingTest, AnEmbeddingRowForgetsWhateverUpdatesNameIt) {
   }
   send(0, ids);
   send(1, {ids[0]});
-  EXPECT_THAT(row(ids[0]), ElementsAre(128, 128, 128, 128, 128, 2));
-  EXPECT_THAT(row(ids[1]), ElementsAre(64, 64, 64, 64, 64, 1)) << "no update has named it";
+  EXPECT_THAT(row(ids[0]), ElementsAre(128, 128, 128, 128, 128, 128, 128, 2));
+  EXPECT_THAT(row(ids[1]), ElementsAre(64, 64, 64, 64, 64, 64, 64, 1)) << "no update has named it";
   const Weights before = server.PreviousAnswer({.worker = 0, .wanted = ids});
-  ASSERT_EQ(before.embeddings().value_size(), 12);
-  EXPECT_EQ(before.embeddings().value(5), 64) << "of the clock before";
-  EXPECT_EQ(before.embeddings().value(11), 64);
+  ASSERT_EQ(before.embeddings().value_size(), 2 * kBlock);
+  EXPECT_EQ(before.embeddings().value(kBlock - 1), 64) << "of the clock before";
+  EXPECT_EQ(before.embeddings().value(2 * kBlock - 1), 64);
   send(2, {});
   send(2, {ids[1]});
-  EXPECT_THAT(row(ids[1]), ElementsAre(128, 128, 128, 128, 128, 64 + 1.0f / 64));
+  EXPECT_THAT(row(ids[1]), ElementsAre(128, 128, 128, 128, 128, 128, 128, 64 + 1.0f / 64));
 }
 
 }  // namespace

@@ -12,13 +12,18 @@
 namespace millrace::simulation {
 namespace {
 
-constexpr std::array<double, 5> kRates = {0.02, 0.1, 0.06, 0.25, 1};
-constexpr size_t kValues = 6;  // of a weight: one for each rate, and the curvature
+constexpr std::array<double, 7> kRates = {0.02, 0.12, 0.7, 0.015, 0.06, 0.25, 1};
+constexpr size_t kConstant = 3;
+// What a weight is: a number for each rate, and the curvature.
+constexpr size_t kCurvature = kRates.size();
+constexpr size_t kValues = kCurvature + 1;
+static_assert(kValues == kFloatsOfWeight);
 constexpr double kForgets = 1 - 1.0 / 2000;
 // The racers after the rates: what knows the numeric columns together, and what knows no feature.
 constexpr size_t kNewton = kRates.size();
 constexpr size_t kPrior = kNewton + 1;
 constexpr size_t kRacers = kPrior + 1;
+static_assert(kRacers == kRaceLosses);
 
 // A key of the parameters, or an embedding row.
 using Key = std::pair<bool, uint64_t>;
@@ -38,7 +43,7 @@ struct Weight {
 // terms were multiplied by, times the rate.
 struct Lesson {
   Terms terms;
-  double shorter = 1;  // constant rates are, by this
+  double most_constant = 0;  // a constant rate
   std::vector<double> bends;
   double lost = 0;  // how far off a curvature in floats may be
   std::vector<std::array<double, kRates.size()>> steps;
@@ -48,7 +53,8 @@ double RootOf(double curvature) { return std::sqrt(std::max(curvature, 0.0) + 0.
 
 // A rate of a weight: constant ones are the same for all weights of a row.
 double RateOf(size_t e, const Weight& weight, const Lesson& lesson) {
-  return e < 2 ? kRates[e] * lesson.shorter : kRates[e] / RootOf(weight.now[5]);
+  if (e < kConstant) return std::min(kRates[e], lesson.most_constant);
+  return kRates[e] / RootOf(weight.now[kCurvature]);
 }
 
 size_t RoundUp(size_t count, size_t to) { return count % to == 0 ? count : (count / to + 1) * to; }
@@ -101,7 +107,7 @@ class PlainLearner {
     for (const Lesson& lesson : lessons_) {
       for (size_t c = 0; c < columns_; ++c) {
         for (size_t e = 0; e < kRates.size(); ++e) {
-          LetSee(lesson, c, e, e < 2 ? of_constant : of_decaying);
+          LetSee(lesson, c, e, e < kConstant ? of_constant : of_decaying);
         }
       }
     }
@@ -144,7 +150,7 @@ class PlainLearner {
         for (size_t e = 0; e < kValues; ++e) {
           const auto sent = static_cast<double>(all[c * kValues + e]);
           // (A probability near 1 has lost digits, which a large feature makes large.)
-          const double lost = e == 5 ? 2e-6 * columns[c].squares : columns[c].lost[e];
+          const double lost = e == kCurvature ? 2e-6 * columns[c].squares : columns[c].lost[e];
           if (IsNear(sent, own[e], columns[c].now[e], lost)) continue;
           return (key.first ? "embedding row " : "feature ") + std::to_string(key.second) +
                  ", column " + std::to_string(c) + ", value " + std::to_string(e) +
@@ -248,9 +254,12 @@ class PlainLearner {
   // Of all classes; with two the log odds are class 1's.
   std::vector<double> ScoresOf(size_t racer, const Terms& terms) const {
     if (racer == kPrior) return PriorScores();
-    if (scenario_.classes == 2) return {0, RacerScore(racer, 0, terms)};
-    std::vector<double> scores;
-    for (size_t c = 0; c < columns_; ++c) scores.push_back(RacerScore(racer, c, terms));
+    std::vector<double> scores(scenario_.classes);
+    // (The slowest rates.)
+    if (racer == 0 || racer == kConstant) scores = PriorScores();
+    for (size_t c = 0; c < columns_; ++c) {
+      scores[scenario_.classes == 2 ? 1 : c] += RacerScore(racer, c, terms);
+    }
     return scores;
   }
 
@@ -413,7 +422,7 @@ class PlainLearner {
     lesson.steps.resize(columns_);
     double squares = 0;
     for (const auto& [key, x] : terms) squares += x * x;
-    lesson.shorter = std::min(1.0, 64 / squares);
+    lesson.most_constant = 6 / squares;
   }
 
   // Counts the row's curvature.
@@ -422,7 +431,7 @@ class PlainLearner {
     lesson.bends[c] = bend;
     for (const auto& [key, x] : lesson.terms) {
       Weight& weight = weights_.at(key)[c];
-      weight.now[5] += bend * x * x;
+      weight.now[kCurvature] += bend * x * x;
       weight.squares += x * x;
     }
   }
@@ -451,11 +460,11 @@ class PlainLearner {
     if (IsNumber(key)) return 1;
     const Weight& weight = weights_.at(key)[c];
     const Weight& bias = weights_.at(Key(false, blocks_before_race_ - 1))[c];
-    const auto rows = [](const Weight& of) { return std::max(of.now[5], 0.0) + 0.001; };
+    const auto rows = [](const Weight& of) { return std::max(of.now[kCurvature], 0.0) + 0.001; };
     const double usual = rows(weight) / rows(bias);
-    const double of_batch = bias.now[5] - bias.first[5];
+    const double of_batch = bias.now[kCurvature] - bias.first[kCurvature];
     if (of_batch <= 0) return 1;
-    const double own = (weight.now[5] - weight.first[5]) / of_batch;
+    const double own = (weight.now[kCurvature] - weight.first[kCurvature]) / of_batch;
     return own > usual ? std::sqrt(usual / own) : 1;
   }
 
@@ -467,7 +476,7 @@ class PlainLearner {
     for (const auto& [key, x] : one) {
       const auto found = numbers.find(key);
       if (found == numbers.end()) continue;
-      const double root = decaying ? RootOf(weights_.at(key)[0].now[5]) : 1;
+      const double root = decaying ? RootOf(weights_.at(key)[0].now[kCurvature]) : 1;
       product += x * SharedPart(key, 0) * found->second / root;
     }
     return product;
@@ -526,7 +535,7 @@ class PlainLearner {
       Weight& weight = weights_.at(key)[c];
       const double rate = RateOf(e, weight, lesson);
       const double shared = x * SharedPart(key, c);
-      const double of_batch = weight.now[5] - weight.first[5];
+      const double of_batch = weight.now[kCurvature] - weight.first[kCurvature];
       const double of_row = std::min(lesson.bends[c] * x * x, of_batch);
       const double beside = of_batch > 0 ? 1 - of_row / of_batch : 0;
       const double alone = (1 - together) * shared * shared + beside * (x * x - shared * shared);
@@ -544,7 +553,7 @@ class PlainLearner {
       const double alone = weight.now[e] - weight.first[e];
       change[e] = weight.left[e] + (alone - weight.left[e]) / workers_;
     }
-    change[5] = weight.now[5] - weight.first[5];
+    change[kCurvature] = weight.now[kCurvature] - weight.first[kCurvature];
     return change;
   }
 

@@ -2,6 +2,7 @@
 // after the other, and nothing that is fast. To check what a worker adds to a round.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -13,6 +14,10 @@
 #include "tests/simulation/scenario.h"
 
 namespace millrace::simulation {
+
+// A weight's numbers: of seven rates, and the curvature. And the race's losses, one of each racer.
+inline constexpr uint64_t kFloatsOfWeight = 8;
+inline constexpr uint64_t kRaceLosses = 9;
 
 using RowBlocks = std::map<EmbeddingId, std::vector<float>>;
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "tests/simulation/plain_learner.h"
 #include "tests/simulation/referee.h"
 
 namespace millrace::simulation {
@@ -84,8 +85,8 @@ void Referee::SeeLoss(State& state, uint64_t clock, const EvaluationSumsMessage&
 }
 
 // Who is the first to tell of a drift has known it; whoever's updates are among those of its step
-// has learnt as before. Of the six floats of a weight the last is what its rates are divided by;
-// behind the weights there are seven losses, and behind the race there are sums of the same kind.
+// has learnt as before. Of the floats of a weight the last is what its rates are divided by;
+// behind the weights there are losses, and behind the race there are sums of the same kind.
 void Referee::ForgetBy(State& state, const std::vector<const Gradient::Update*>& messages) const {
   bool is_news = false;
   for (const Gradient::Update* message : messages) {
@@ -96,14 +97,14 @@ void Referee::ForgetBy(State& state, const std::vector<const Gradient::Update*>&
   if (!is_news || job_.training.on_drift() != Training::FORGET) return;
   const auto forget = [](std::vector<float>& floats, uint64_t begin, uint64_t end) {
     for (uint64_t i = 0; i < floats.size() && begin + i < end; ++i) {
-      if ((begin + i) % 6 == 5) floats[i] /= 64;
+      if ((begin + i) % kFloatsOfWeight == kFloatsOfWeight - 1) floats[i] /= 64;
     }
   };
   auto weights = std::make_shared<std::vector<float>>(*state.weights);
   forget(*weights, job_.begin, job_.race_begin);
   for (uint64_t i = 0; i < weights->size(); ++i) {
     const uint64_t key = job_.begin + i;
-    const bool is_loss = key >= job_.race_begin && key < job_.race_begin + 7;
+    const bool is_loss = key >= job_.race_begin && key < job_.race_begin + kRaceLosses;
     if (is_loss && Bound() == 0) (*weights)[i] /= 16;
     if (key >= job_.newton_begin) (*weights)[i] /= 64;
   }

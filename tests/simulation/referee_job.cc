@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "tests/simulation/plain_learner.h"
 #include "tests/simulation/plain_newton.h"
 #include "tests/simulation/trainers.h"
 
@@ -49,10 +50,10 @@ std::vector<float> NetworkAtBirth(const Scenario& scenario, uint64_t key) {
 }
 
 // Of a linear model, the numbers that a feature has. An online learner has a weight of each of its
-// five rates and a curvature; of two classes it has one score, as of a regression.
+// rates and a curvature; of two classes it has one score, as of a regression.
 uint64_t FloatsPerFeature(const Scenario& scenario) {
   if (scenario.is_network()) return scenario.scores();
-  if (scenario.online()) return 6 * (scenario.classes == 2 ? 1 : scenario.scores());
+  if (scenario.online()) return kFloatsOfWeight * (scenario.classes == 2 ? 1 : scenario.scores());
   if (scenario.ids > 0) return 1;  // a factorization machine
   return scenario.scores();
 }
@@ -64,16 +65,16 @@ uint64_t WholeFeatures(const Scenario& scenario, uint64_t count) {
   return floats;
 }
 
-// What stands behind an online learner's bias: seven losses and the number of rows of each class,
+// What stands behind an online learner's bias: losses and the number of rows of each class,
 // or of all.
 uint64_t FloatsOfRace(const Scenario& scenario) {
-  return scenario.online() ? WholeFeatures(scenario, 7 + scenario.scores()) : 0;
+  return scenario.online() ? WholeFeatures(scenario, kRaceLosses + scenario.scores()) : 0;
 }
 
 // And behind that: how the numeric columns go together.
 uint64_t FloatsOfNewton(const Scenario& scenario) {
   if (!scenario.online()) return 0;
-  const uint64_t columns = FloatsPerFeature(scenario) / 6;
+  const uint64_t columns = FloatsPerFeature(scenario) / kFloatsOfWeight;
   return WholeFeatures(scenario, PlainNewton::SumsFor(scenario.numeric, columns));
 }
 

@@ -231,7 +231,7 @@ TEST(SetDefaultBuckets, AreFewerWhereAFeatureHasManyWeights) {
   EXPECT_EQ(DefaultBuckets(&network), kMany);
   FeatureSpec columns;
   for (int i = 0; i < 8; ++i) columns.add_text(std::to_string(i));
-  EXPECT_EQ(DefaultBuckets(nullptr, columns), kMany) << "6 floats";
+  EXPECT_EQ(DefaultBuckets(nullptr, columns), kMany) << "8 floats";
   columns.add_bins("n");
   EXPECT_EQ(DefaultBuckets(nullptr, columns), Pair(131'072, 131'072)) << "categories are one more";
 }
@@ -267,11 +267,11 @@ TEST(SetDefaultBuckets, OfTextOnABufferAreAsManyAsAnAnswerCanCarry) {
     return DefaultBuckets(&training, spec);
   };
   using Pair = std::pair<uint32_t, uint32_t>;
-  EXPECT_EQ(of_classes(5, 1), Pair(4096, 16'384)) << "30 floats each";
+  EXPECT_EQ(of_classes(5, 1), Pair(4096, 16'384)) << "40 floats each";
   EXPECT_EQ(of_classes(6, 1), Pair(4096, 16'384));
   EXPECT_EQ(of_classes(7, 1), Pair(4096, 8192));
   EXPECT_EQ(of_classes(5, 2), Pair(4096, 8192));
-  EXPECT_EQ(of_classes(2, 1), Pair(4096, 65'536)) << "6 floats each";
+  EXPECT_EQ(of_classes(2, 1), Pair(4096, 65'536)) << "8 floats each";
   EXPECT_EQ(of_classes(0, 1), Pair(4096, 65'536));
   EXPECT_EQ(of_classes(1000, 1), kFew);
 }

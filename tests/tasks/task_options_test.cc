@@ -38,7 +38,7 @@ TEST(ManyWeightsText, NamesTheBucketsOfAModelThatTravelsWhole) {
   EXPECT_EQ(ManyWeightsText(features, training), "");
   training.set_schedule(Training::BUFFER);
   EXPECT_THAT(ManyWeightsText(features, training),
-              ::testing::AllOf(HasSubstr("all 1572906 weights"), HasSubstr("--text-buckets 65536"),
+              ::testing::AllOf(HasSubstr("all 2097208 weights"), HasSubstr("--text-buckets 65536"),
                                ::testing::Not(HasSubstr("--categorical-buckets"))));
   spec.add_times("at");
   EXPECT_THAT(ManyWeightsText(features, training), HasSubstr("--categorical-buckets 4096"));
@@ -215,21 +215,21 @@ TEST(IsWide, APenaltyThatIsCaughtUpWithKeepsRows) {
 }
 
 TEST(IsWide, AnOnlineLearnerKeepsRowsToo) {
-  EXPECT_FALSE(IsWide(Features(5'458), Online()));
-  EXPECT_TRUE(IsWide(Features(5'459), Online()));
+  EXPECT_FALSE(IsWide(Features(5'497), Online()));
+  EXPECT_TRUE(IsWide(Features(5'498), Online()));
   EXPECT_FALSE(IsWide(Features(0), Online()));
 }
 
 TEST(MakeModel, AnOnlineLearnerHasAllRatesOfAWeightInItsBlocksAndRows) {
   const std::unique_ptr<Model> dense = MakeModel(Features(100), Online());
   ASSERT_NE(dense->online(), nullptr);
-  EXPECT_EQ(dense->block_size(), 6u);
-  EXPECT_EQ(dense->parameter_count(), 6u * (102 + 1 + 2 + 2)) << "features, bias, race, and sums";
+  EXPECT_EQ(dense->block_size(), 8u);
+  EXPECT_EQ(dense->parameter_count(), 8u * (102 + 1 + 2 + 2)) << "features, bias, race, and sums";
   EXPECT_EQ(dense->row_width(), 0u);
   const std::unique_ptr<Model> wide = MakeModel(Features(200'000, 3), Online());
   ASSERT_NE(wide->online(), nullptr);
-  EXPECT_EQ(wide->parameter_count(), 18u * (2 + 1 + 1 + 2));
-  EXPECT_EQ(wide->row_width(), 18u);
+  EXPECT_EQ(wide->parameter_count(), 24u * (2 + 1 + 1 + 2));
+  EXPECT_EQ(wide->row_width(), 24u);
   EXPECT_EQ(MakeModel(Features(100), Training())->online(), nullptr);
 }
 
@@ -245,7 +245,7 @@ TEST(MakeModel, ARegressionIsLinearUnlessAnotherModelIsGiven) {
   ASSERT_NE(online->online(), nullptr);
   EXPECT_EQ(online->score_count(), 1u);
   EXPECT_EQ(online->row_width(), 0u);
-  EXPECT_EQ(MakeModel(RegressionFeatures(true), Online())->row_width(), 6u);
+  EXPECT_EQ(MakeModel(RegressionFeatures(true), Online())->row_width(), 8u);
   const std::unique_ptr<Model> gradients = MakeModel(RegressionFeatures(), Training());
   EXPECT_EQ(gradients->online(), nullptr);
   EXPECT_EQ(gradients->score_count(), 1u);
@@ -284,11 +284,11 @@ TEST(MakeServerOptions, AShardAddsUpTheChangesOfOnlineLearners) {
   EXPECT_EQ(options.updates, UpdateKind::kSums);
   EXPECT_EQ(options.optimizer.kind, OptimizerOptions::Kind::kSum);
   EXPECT_EQ(options.l2, 0);
-  EXPECT_EQ(options.range.size(), 3u * (102 + 1 + 2 + 2)) << "half of the parameters";
+  EXPECT_EQ(options.range.size(), 4u * (102 + 1 + 2 + 2)) << "half of the parameters";
   EXPECT_FALSE(options.embeddings.has_value());
   options = MakeServerOptions(Features(200'000, 3), training, ShardId(0));
   ASSERT_TRUE(options.embeddings.has_value());
-  EXPECT_EQ(options.embeddings->initial_limit, std::vector<float>(18, 0));
+  EXPECT_EQ(options.embeddings->initial_limit, std::vector<float>(24, 0));
   EXPECT_EQ(options.row_l2, 0);
 }
 
@@ -303,7 +303,7 @@ TEST(MakeServerOptions, AShardForgetsWhatIsOfFeaturesAndTheBiasOnlyIfThatIsAsked
   for (const ShardId shard : {ShardId(0), ShardId(1)}) {
     const ServerOptions options = MakeServerOptions(features, training, shard);
     ASSERT_TRUE(options.forgets.has_value());
-    EXPECT_EQ(options.forgets->weights_end, 6u * (102 + 1)) << "of all shards together";
+    EXPECT_EQ(options.forgets->weights_end, 8u * (102 + 1)) << "of all shards together";
     EXPECT_TRUE(options.forgets->race);
     EXPECT_TRUE(options.rows_miss_steps());
   }
