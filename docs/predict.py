@@ -222,9 +222,9 @@ def probabilities(weights, rows, **features):
 
 
 def estimates(weights, rows, target, **features):
-    """Of a regression. `target`: the mean of the targets, and the unit of the scores."""
-    mean, unit = target
-    return mean + unit * scores(weights, rows, **features)
+    """Of a regression. `target`: the mean of the targets, the unit of the scores, and the range of estimates."""
+    mean, unit, least, most = target
+    return numpy.clip(mean + unit * scores(weights, rows, **features), least, most)
 
 
 def completed(given):

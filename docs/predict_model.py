@@ -127,7 +127,9 @@ class Predictor:
         """A row for each of `rows`: the probability of each class, or the estimate."""
         z = numpy.array([self.scores(x, ids) for x, ids in zip(*self.encode(rows))], float)
         if not self.classes:
-            return self.target["mean"] + self.target["unit"] * z
+            estimates = self.target["mean"] + self.target["unit"] * z
+            return numpy.clip(estimates, self.target.get("least", -numpy.inf),
+                              self.target.get("most", numpy.inf))  # fmt: skip
         if self.frequencies:
             counts = numpy.array([int(n) for n in self.frequencies["rows"]]) + .5
             factors = numpy.array(self.frequencies.get("weight") or [1] * len(counts))

@@ -74,9 +74,11 @@ StatusOr<ModelDescription> Parse(const std::string& path, const std::string& tex
   options.ignore_unknown_fields = true;  // another format may have them: the format is said first
   const auto parsed = google::protobuf::util::JsonStringToMessage(text, &description, options);
   if (!parsed.ok()) return DamagedModel(path + ": " + std::string(parsed.message()));
-  if (description.format() != kModelFormat) {
+  // (One of format 1 has no range of estimates.)
+  if (description.format() < 1 || description.format() > kModelFormat) {
     return absl::DataLossError(path + ": format " + std::to_string(description.format()) +
-                               ", but this program reads format " + std::to_string(kModelFormat) +
+                               ", but this program reads formats up to " +
+                               std::to_string(kModelFormat) +
                                "; use the version of Millrace that wrote it");
   }
   MILLRACE_ASSIGN_OR_RETURN(const uint32_t checksum, ChecksumOf(path, text));

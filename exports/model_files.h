@@ -28,7 +28,7 @@
 
 namespace millrace {
 
-inline constexpr uint32_t kModelFormat = 1;
+inline constexpr uint32_t kModelFormat = 2;
 
 inline constexpr char kDescriptionFile[] = "model.json";
 inline constexpr char kWeightsFile[] = "weights.npy";

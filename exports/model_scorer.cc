@@ -14,8 +14,7 @@ Scaler ScalerOf(const ExportedModel& model) {
   const ModelDescription& description = model.description;
   Scaler scaler = description.shape().scaled() ? Scaler(model.moments)
                                                : Scaler::Identity(description.shape().numeric());
-  const ModelDescription::Target& target = description.target();
-  scaler.set_target({.count = target.count(), .mean = target.mean(), .m2 = target.m2()});
+  scaler.set_target(TargetOf(description));
   const auto& rows = description.frequencies().rows();
   scaler.set_class_rows({rows.begin(), rows.end()});
   return scaler;

@@ -74,8 +74,10 @@ Status CheckTarget(const ModelDescription& description) {
   if (description.has_target() != (description.shape().classes() == 0)) {
     return Wrong("a regression has a target, and no other model has one");
   }
-  const TargetMoments moments{.count = target.count(), .mean = target.mean(), .m2 = target.m2()};
-  if (!moments.IsValid()) return Wrong("the target's mean and deviation are those of no numbers");
+  const TargetMoments moments = TargetOf(description);
+  if (!moments.IsValid() || target.has_least() != target.has_most()) {
+    return Wrong("the target's mean, deviation and range are those of no numbers");
+  }
   if (!description.has_target()) return absl::OkStatus();
   const double unit = description.shape().mixed() ? 1.0 : moments.deviation();
   return target.unit() == unit ? absl::OkStatus() : Wrong("the target's unit is not its deviation");
@@ -195,6 +197,18 @@ Status CheckDescription(const ModelDescription& description) {
     return Wrong("the width of embedding rows is not the model's");
   }
   return absl::OkStatus();
+}
+
+TargetMoments TargetOf(const ModelDescription& description) {
+  const ModelDescription::Target& target = description.target();
+  const bool has_range = target.has_least() && target.has_most();
+  return {.count = target.count(),
+          .mean = target.mean(),
+          .m2 = target.m2(),
+          .errors = has_range ? 1.0 : 0.0,
+          .least = target.least(),
+          .most = target.most(),
+          .range_votes = has_range ? 1.0 : 0.0};
 }
 
 size_t WeightColumns(const ModelDescription& description) {

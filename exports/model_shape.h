@@ -21,6 +21,9 @@ std::unique_ptr<Model> MakePredictor(const ModelDescription& description);
 // InvalidArgument with what is wrong.
 Status CheckDescription(const ModelDescription& description);
 
+// Of a regression: what its estimates are relative to, and kept to.
+TargetMoments TargetOf(const ModelDescription& description);
+
 // How many floats a row of the array of weights has: of a linear model those of a feature. 0: the
 // array has one dimension.
 size_t WeightColumns(const ModelDescription& description);

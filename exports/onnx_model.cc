@@ -4,9 +4,13 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/check.h"
 
 namespace millrace {
 namespace {
@@ -57,6 +61,8 @@ class GraphBuilder {
  private:
   onnx::TensorProto& AddTensor(const std::string& name, std::initializer_list<size_t> sizes,
                                onnx::TensorProto::DataType type) {
+    // (A runtime may take the last of two.)
+    MILLRACE_CHECK(names_.insert(name).second);
     onnx::TensorProto& tensor = *graph_.add_initializer();
     tensor.set_name(name);
     tensor.set_data_type(type);
@@ -65,6 +71,7 @@ class GraphBuilder {
   }
 
   onnx::GraphProto& graph_;
+  std::set<std::string> names_;  // of constants
 };
 
 // N rows, of so many columns; none: of one dimension.
@@ -130,7 +137,17 @@ void AddEstimate(const ModelDescription::Target& target, const std::string& scor
   const auto unit = static_cast<float>(known ? target.unit() : 0);
   const std::string by_unit = graph.Constant("unit", {}, std::span(&unit, 1));
   const std::string from_mean = graph.Constant("mean", {}, std::span(&mean, 1));
-  graph.Apply("Add", {graph.Apply("Mul", {scores, by_unit}, "distance"), from_mean}, "variable");
+  const std::string distance = graph.Apply("Mul", {scores, by_unit}, "distance");
+  const bool has_range = known && target.has_least();
+  const std::string sum = graph.Apply("Add", {distance, from_mean}, has_range ? "sum" : "variable");
+  if (has_range) {
+    const auto least = static_cast<float>(target.least());
+    const auto most = static_cast<float>(target.most());
+    graph.Apply("Clip",
+                {sum, graph.Constant("least_target", {}, std::span(&least, 1)),
+                 graph.Constant("most_target", {}, std::span(&most, 1))},
+                "variable");
+  }
   Declare(*proto.add_output(), "variable", onnx::TensorProto::FLOAT, 1);
 }
 

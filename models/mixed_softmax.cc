@@ -13,11 +13,9 @@ namespace {
 // A row's estimate is relative to the mean of the targets, in their own unit.
 BatchLoss LossOfEstimate(const Row& row, float sum, const TargetMoments& targets,
                          std::span<float> scores) {
-  if (!scores.empty()) {
-    scores[0] =
-        targets.known() ? static_cast<float>(targets.mean + static_cast<double>(sum)) : 0.0f;
-  }
-  const auto estimate = static_cast<float>(static_cast<double>(sum) / targets.deviation());
+  const double shown = targets.known() ? targets.Shown(targets.mean + static_cast<double>(sum)) : 0;
+  if (!scores.empty()) scores[0] = static_cast<float>(shown);
+  const auto estimate = static_cast<float>((shown - targets.mean) / targets.deviation());
   return {TargetLoss(ErrorLoss::kSquared, 0, targets, estimate, row.target, {}).loss, 1};
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "base/check.h"
+#include "models/portable_math.h"
 
 namespace millrace {
 namespace {
@@ -65,16 +67,47 @@ double TargetMoments::deviation() const {
 
 void TargetMoments::Add(float target) {
   MILLRACE_CHECK(std::isfinite(target));
-  AddToColumn(static_cast<double>(target), count, mean, m2);
+  const auto value = static_cast<double>(target);
+  least = known() ? std::min(least, value) : value;
+  most = known() ? std::max(most, value) : value;
+  AddToColumn(value, count, mean, m2);
 }
 
-void TargetMoments::AddError(float error) {
-  const double size = std::abs(static_cast<double>(error));
+double TargetMoments::Shown(double estimate) const {
+  return keeps_to_range() ? InRange(estimate) : estimate;
+}
+
+// (Not std::clamp: who wrote the job's topics may have made the range up.)
+double TargetMoments::InRange(double estimate) const {
+  return std::max(least, std::min(most, estimate));
+}
+
+TargetMoments::Outcome TargetMoments::OutcomeOf(double estimate, float target) const {
+  MILLRACE_CHECK(known());
+  const auto size_of = [target](double said) {
+    return std::min(std::abs(said - static_cast<double>(target)), kLimit);
+  };
+  const double free = size_of(estimate);
+  const double kept = size_of(InRange(estimate));
+  const double squares = free * free + kept * kept;
+  return {.error = static_cast<float>(Shown(estimate)) - target,
+          .vote = squares > 0 ? (free * free - kept * kept) / squares : 0};
+}
+
+void TargetMoments::AddOutcome(const Outcome& outcome) {
+  const double size = std::abs(static_cast<double>(outcome.error));
   errors += 1;
   mean_error += ((size <= kLimit ? size : kLimit) - mean_error) / errors;
+  range_votes = range_votes * (1 - 1 / kMemory) + outcome.vote;
 }
 
 void TargetMoments::Merge(const TargetMoments& other) {
+  if (other.known()) {
+    least = known() ? std::min(least, other.least) : other.least;
+    most = known() ? std::max(most, other.most) : other.most;
+  }
+  const auto predictions = static_cast<uint64_t>(std::clamp(other.errors, 0.0, 1e15));
+  range_votes = range_votes * Power(1 - 1 / kMemory, predictions) + other.range_votes;
   MergeColumn(other.count, other.mean, other.m2, count, mean, m2);
   double none = 0;
   MergeColumn(other.errors, other.mean_error, 0, errors, mean_error, none);
@@ -83,7 +116,8 @@ void TargetMoments::Merge(const TargetMoments& other) {
 bool TargetMoments::IsValid() const {
   return IsFiniteAndNotNegative(count) && IsFiniteAndNotNegative(m2) &&
          IsFiniteAndNotNegative(errors) && std::abs(mean) <= kLimit * (1 + kRounding) &&
-         mean_error >= 0 && mean_error <= kLimit * (1 + kRounding);
+         mean_error >= 0 && mean_error <= kLimit * (1 + kRounding) && least <= most &&
+         least >= -kLimit && most <= kLimit && std::abs(range_votes) <= errors * (1 + kRounding);
 }
 
 void Moments::Add(const Row& row) {

@@ -13,7 +13,7 @@
 namespace millrace {
 
 // Of a regression: what its estimates are relative to, and how far they have been off. Means of all
-// rows so far; additive like Moments, which they are a part of.
+// rows so far; merged like Moments, which they are a part of.
 struct TargetMoments {
   // As far from 0 as a target may be (features/feature_encoder.h), and some more.
   static constexpr double kLimit = 1e20;
@@ -23,12 +23,36 @@ struct TargetMoments {
   double m2 = 0;          // sum of squared distances from the mean
   double errors = 0;      // predictions that were compared with their targets
   double mean_error = 0;  // the absolute one
+  double least = 0;       // the range of the targets, if there are any
+  double most = 0;
+  // Of the predictions that left the range of the targets before: for each one up to 1 if at the
+  // range's end it would have been better, and down to -1 if it would have been worse; of a
+  // prediction n rows ago times (1 - 1 / kMemory)^n.
+  double range_votes = 0;
+  static constexpr double kMemory = 2000;
 
   bool known() const { return count > 0; }
+  bool keeps_to_range() const { return range_votes > 0; }
+  // Whose estimates are shown as they are.
+  TargetMoments WithoutVotes() const {
+    TargetMoments copy = *this;
+    copy.range_votes = 0;
+    return copy;
+  }
+  // An estimate as it is shown: at the end of the range, if it has left it, as long as that is
+  // better.
+  double Shown(double estimate) const;
+  double InRange(double estimate) const;
   // The population's; 1 as long as targets have been equal.
   double deviation() const;
   void Add(float target);
-  void AddError(float error);  // of a prediction; what is not a number counts as kLimit
+  // How good a prediction was; by the targets before it.
+  struct Outcome {
+    float error = 0;  // as it was shown; what is not a number counts as kLimit
+    double vote = 0;
+  };
+  Outcome OutcomeOf(double estimate, float target) const;
+  void AddOutcome(const Outcome& outcome);
   void Merge(const TargetMoments& other);
   bool IsValid() const;
   bool operator==(const TargetMoments&) const = default;

@@ -52,7 +52,7 @@ void OnlineEstimator::Test(std::span<const Term> terms, std::span<float> scores)
   constexpr std::array<float, 1> kNone = {0};
   Score(terms, kNone);
   if (scores.empty()) return;
-  scores[0] = before_.known() ? PriorScore(0) + together_[0] : 0.0f;
+  scores[0] = static_cast<float>(before_.Shown(static_cast<double>(Unlimited())));
 }
 
 float OnlineEstimator::DistanceOf(const Row& row) const {
@@ -70,7 +70,9 @@ float OnlineEstimator::Limit() const {
 }
 
 BatchLoss OnlineEstimator::LossOfRow(const Row& row) const {
-  const auto estimate = static_cast<float>(static_cast<double>(together_[0]) / before_.deviation());
+  const double from_mean =
+      before_.Shown(before_.mean + static_cast<double>(together_[0])) - before_.mean;
+  const auto estimate = static_cast<float>(from_mean / before_.deviation());
   return {TargetLoss(loss_.error, loss_.huber, before_, estimate, row.target, {}).loss, 1};
 }
 

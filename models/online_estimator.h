@@ -19,6 +19,7 @@ class OnlineEstimator final : public OnlineLearner {
   void SetRace(const RaceView& race) override;
   void SetTarget(const TargetMoments& before) override { before_ = before; }
   void Test(std::span<const Term> terms, std::span<float> scores) override;
+  float Unlimited() const override { return before_.known() ? PriorScore(0) + together_[0] : 0.0f; }
   BatchLoss LossOfRow(const Row& row) const override;
   // A row before which no target is known teaches nothing.
   bool Learn(std::span<const Term> terms, const Row& row, RaceView race) override;

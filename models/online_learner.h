@@ -132,6 +132,8 @@ class OnlineLearner {
   // The scores (Model::score_count) by the racers together, weighted by their shares; `scores` may
   // be empty. REQUIRES: SetRace.
   virtual void Test(std::span<const Term> terms, std::span<float> scores) = 0;
+  // Of a regression: what the last Test found, before it was kept to the range of the targets.
+  virtual float Unlimited() const { return 0; }
   // The weight and the weighted loss of the row of the last Test.
   virtual BatchLoss LossOfRow(const Row& row) const = 0;
   // Learns from the row of the last Test, whose terms these were, and counts it in the race. False:

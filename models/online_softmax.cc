@@ -214,7 +214,7 @@ BatchLoss OnlineSoftmax::Learn(const Batch& batch, RunningScaler& scaler,
     }
     if (i < batch.scaled_begin || i >= batch.trained_end) continue;
     scaler.Add(row);
-    if (shape_.classes == 0) scaler.AddTarget(row, score[0]);
+    if (shape_.classes == 0) scaler.AddTarget(row, learner->Unlimited());
     if (batch.balance != nullptr) batch.balance->Add(row.label);
   }
   if (batch.trained_begin == batch.trained_end) return loss;

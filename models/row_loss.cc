@@ -34,7 +34,7 @@ RowLoss TargetLoss(ErrorLoss kind, float huber, const TargetMoments& before, flo
                    float target, std::span<float> scores) {
   const double deviation = before.deviation();
   const double y = before.mean + deviation * static_cast<double>(estimate);
-  if (!scores.empty()) scores[0] = static_cast<float>(y);
+  if (!scores.empty()) scores[0] = static_cast<float>(before.Shown(y));
   const double error = (y - static_cast<double>(target)) / deviation;
   const double size = std::abs(error);
   const double sign = error < 0 ? -1 : 1;

@@ -27,7 +27,7 @@ enum class ErrorLoss {
 // Of an estimate in units of the targets' deviation from their mean: y = mean + deviation *
 // estimate. The loss is in the same units, so that no target's unit makes a step too long or too
 // short. Huber's limit is `huber` times the mean absolute error so far. `scores` is empty or takes
-// y.
+// y as it is shown (TargetMoments::Shown).
 RowLoss TargetLoss(ErrorLoss kind, float huber, const TargetMoments& before, float estimate,
                    float target, std::span<float> scores);
 

@@ -23,9 +23,11 @@ void RunningScaler::Add(const Row& row) {
 
 void RunningScaler::AddTarget(const Row& row, float estimate) {
   const bool estimated = seen_.target.known();
+  TargetMoments::Outcome outcome;
+  if (estimated) outcome = seen_.target.OutcomeOf(static_cast<double>(estimate), row.target);
   for (TargetMoments* target : {&seen_.target, &added_.target}) {
     target->Add(row.target);
-    if (estimated) target->AddError(estimate - row.target);
+    if (estimated) target->AddOutcome(outcome);
   }
 }
 

@@ -21,8 +21,8 @@ class RunningScaler {
   // Counts the row for those after it.
   void Add(const Row& row);
 
-  // Of a regression: counts the row's target, and the error of the estimate that was made before it
-  // was known (of none, if no target was).
+  // Of a regression: counts the row's target, and how good the estimate was. `estimate`: as
+  // predicted, before it was kept to the range; not counted if no target was known.
   void AddTarget(const Row& row, float estimate);
   // Of all rows so far.
   const TargetMoments& target() const { return seen_.target; }

@@ -37,7 +37,7 @@ class Contributions {
   //                 log odds of that class, the second one
   //   more          {"offset":{"low":..,..},"parts":{"distance":{"low":..,..},..}}, which add up to
   //                 scores whose softmax are the probabilities
-  //   a regression  {"offset":..,"parts":{..}}, which add up to the estimate
+  //   a regression  {"offset":..,"parts":{..}}, which add up to the estimate, before it is limited
   // Sums of 64-bit numbers; the score itself is one of 32-bit numbers. What is no finite number is
   // null.
   Status AppendJson(std::span<const std::string_view> cells, std::string* out);

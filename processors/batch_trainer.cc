@@ -105,7 +105,9 @@ void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<c
   }
   const Model& model = weighted != nullptr ? *weighted : model_;
   Scaler scaler = scales ? Scaler(merged) : Scaler::Identity(merged.columns());
-  scaler.set_target(merged.target);
+  // (The batch's own range says nothing of what was known before it.)
+  const TargetMoments own = merged.target.WithoutVotes();
+  scaler.set_target(own);
   // (Classes have no unit, in which the batch's own would be needed.)
   scaler.set_class_rows(moments.class_rows);
   scores_.resize(rows.size() * width);
@@ -119,7 +121,7 @@ void BatchTrainer::Compute(const Batch& batch, size_t trained_begin, std::span<c
   compute(0, trained_begin, nullptr);
   result.loss = compute(trained_begin, trained_end, changes ? nullptr : &gradient_);
   compute(trained_end, rows.size(), nullptr);
-  if (options_.classes == 0) TestByTargetsBefore(batch, merged.target, before, result);
+  if (options_.classes == 0) TestByTargetsBefore(batch, own, before, result);
   if (!changes || result.trained.empty()) return;
   result.change =
       SolveLocally(model, result.trained, scaler, weights, SolverOptions(options_.training)).change;
@@ -148,11 +150,12 @@ TargetMoments BatchTrainer::CountTargets(const Batch& batch, const Moments& mome
 void BatchTrainer::TestByTargetsBefore(const Batch& batch, const TargetMoments& own,
                                        const TargetMoments& before, Result& result) {
   const double factor = before.deviation() / own.deviation();
-  for (float& score : scores_) {
-    score = static_cast<float>(before.mean + (static_cast<double>(score) - own.mean) * factor);
-  }
-  for (size_t i = std::max(batch.first_new, result.unpredicted); i < result.trained_end; ++i) {
-    result.new_moments.target.AddError(scores_[i] - batch.rows[i]->target);
+  for (size_t i = 0; i < scores_.size(); ++i) {
+    const double estimate = before.mean + (static_cast<double>(scores_[i]) - own.mean) * factor;
+    scores_[i] = static_cast<float>(before.Shown(estimate));
+    const bool is_new = i >= batch.first_new && i < result.trained_end;
+    if (!is_new || i < result.unpredicted) continue;
+    result.new_moments.target.AddOutcome(before.OutcomeOf(estimate, batch.rows[i]->target));
   }
 }
 

@@ -8,11 +8,11 @@
 namespace millrace {
 namespace {
 
-// Of a far distance, weighed as by Bartlett's window, so that no period of up to 40 rows decides
-// it.
+// Lags of each far distance, weighed as by Bartlett's window, so that no period of up to 40 rows
+// decides it; and the first of each.
 constexpr size_t kLags = 64;
-constexpr size_t kFar[] = {202, 319, 566, 813};  // the first ones
-// For so many of them there is one of the near distance, weighed alike.
+constexpr size_t kFar[] = {202, 319, 566, 813};
+// Four far lags share one near lag, so near lags are 1 to 16.
 constexpr size_t kOfNear = 4;
 constexpr size_t kFewestRows = 768;
 constexpr uint64_t kFewestOfOthers = 200;

@@ -293,8 +293,12 @@ Status AllWeights::SaveFile() const {
   const Moments& moments = hosted_.at(0)->task().processor().moments();
   if (features_.spec().regression()) {
     const double unit = model_->online() != nullptr ? 1.0 : moments.target.deviation();
-    const std::vector<double> target = {moments.target.mean, unit};
-    MILLRACE_RETURN_IF_ERROR(WriteNpy(path + ".target.npy", target, 1, 2));
+    const bool is_kept = moments.target.keeps_to_range();
+    constexpr double kNoEnd = std::numeric_limits<double>::infinity();
+    const std::vector<double> target = {moments.target.mean, unit,
+                                        is_kept ? moments.target.least : -kNoEnd,
+                                        is_kept ? moments.target.most : kNoEnd};
+    MILLRACE_RETURN_IF_ERROR(WriteNpy(path + ".target.npy", target, 1, target.size()));
   }
   if (!features_.spec().regression() && model_->uses_targets()) {
     std::vector<double> classes(moments.class_rows.begin(), moments.class_rows.end());

@@ -34,6 +34,11 @@ void SetTarget(const TargetMoments& moments, ModelDescription& description) {
   target.set_mean(moments.mean);
   target.set_m2(moments.m2);
   target.set_unit(description.shape().mixed() ? 1.0 : moments.deviation());
+  target.clear_least();
+  target.clear_most();
+  if (!moments.keeps_to_range()) return;
+  target.set_least(moments.least);
+  target.set_most(moments.most);
 }
 
 void SetFrequencies(const std::vector<uint64_t>& class_rows, const std::vector<float>& weights,

@@ -114,7 +114,10 @@ Moments FromProto(const MomentsMessage& message) {
                     .mean = message.target_mean(),
                     .m2 = message.target_m2(),
                     .errors = message.error_count(),
-                    .mean_error = message.error_mean()};
+                    .mean_error = message.error_mean(),
+                    .least = message.target_least(),
+                    .most = message.target_most(),
+                    .range_votes = message.range_votes()};
   moments.class_rows.assign(message.class_rows().begin(), message.class_rows().end());
   moments.drifts = message.drifts();
   moments.resize = message.resize();
@@ -137,6 +140,9 @@ void ToProto(const Moments& moments, MomentsMessage& message) {
   message.set_target_m2(moments.target.m2);
   message.set_error_count(moments.target.errors);
   message.set_error_mean(moments.target.mean_error);
+  message.set_target_least(moments.target.least);
+  message.set_target_most(moments.target.most);
+  message.set_range_votes(moments.target.range_votes);
   message.mutable_class_rows()->Add(moments.class_rows.begin(), moments.class_rows.end());
   message.set_drifts(moments.drifts);
   message.set_resize(moments.resize);

@@ -15,7 +15,8 @@ namespace millrace {
 // 3: an online learner has the sums of NewtonRacer and one more loss; workers damp their changes in
 // another way.
 // 4: workers damp less what only one row of a batch has.
-// 5: an online learner has seven rates, and the slowest ones begin at the class frequencies.
+// 5: an online learner has seven rates, and the slowest ones begin at the class frequencies; the
+// range of a regression's targets travels with the moments.
 inline constexpr uint32_t kProtocol = 5;
 
 }  // namespace millrace

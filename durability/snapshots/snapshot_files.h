@@ -33,7 +33,7 @@
 
 namespace millrace {
 
-inline constexpr uint32_t kSnapshotFormat = 2;
+inline constexpr uint32_t kSnapshotFormat = 3;
 
 // "FOLDER/weights-2.npy"
 std::string SnapshotFile(const std::string& folder, std::string_view what, ShardId shard,

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
 constexpr size_t kChecksumBytes = 4;
 
 Status Bad(const std::string& why) {
@@ -57,7 +57,8 @@ StatusOr<LearnerState> DecodeLearner(std::string_view bytes) {
   if (state.format() != kFormat) {
     return absl::InvalidArgumentError("the learner has the format " +
                                       std::to_string(state.format()) + ", and this version reads " +
-                                      std::to_string(kFormat) + ": unpickle it by a newer one");
+                                      std::to_string(kFormat) +
+                                      ": unpickle it by the version that wrote it");
   }
   return state;
 }

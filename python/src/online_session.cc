@@ -312,6 +312,10 @@ ModelDescription OnlineSession::Describe(const std::string& name) const {
     target.set_mean(moments_.target.mean);
     target.set_m2(moments_.target.m2);
     target.set_unit(1);
+    if (moments_.target.keeps_to_range()) {
+      target.set_least(moments_.target.least);
+      target.set_most(moments_.target.most);
+    }
   }
   return description;
 }

@@ -23,9 +23,9 @@ import places
 import millrace
 
 KINDS = ["deepfm", "deepfm-regression", "fm", "network", "network-classes", "network-regression",
-         "network-wide", "network-wide-ids", "online", "online-classes", "online-ids",
-         "online-regression", "online-wide-unscaled", "regression", "softmax",
-         "softmax-classes"]  # fmt: skip
+         "network-regression-range", "network-wide", "network-wide-ids", "online", "online-classes",
+         "online-ids", "online-regression", "online-regression-range", "online-wide-unscaled",
+         "regression", "softmax", "softmax-classes"]  # fmt: skip
 
 
 def small_model(folder, **columns):

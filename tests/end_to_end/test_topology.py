@@ -749,9 +749,10 @@ class Embeddings(OnABroker):
         summary = job.summary()
         self.assertEqual(summary["progressive"]["rows"], ROWS)
         self.assertLess(summary["tail"]["rmse"], 0.95 * summary["tail"]["prior_rmse"])
-        mean, unit = struct.unpack("<2d", topology.read_npy(pathlib.Path(f"{job.weights}.target.npy"))[0])
+        mean, unit, least, most = struct.unpack("<4d", topology.read_npy(pathlib.Path(f"{job.weights}.target.npy"))[0])
         self.assertAlmostEqual(mean, 1e5, delta=1000)
         self.assertEqual(unit, 1)
+        self.assertTrue(least < mean < most, (least, most))
 
     def test_a_network_estimates_a_number_by_its_gradients_whoever_dies(self):
         self.features = ["--label", "price", "--regression", "--numeric", "weight",
@@ -833,7 +834,7 @@ class Snapshots(OnABroker):
         self.go_on(job, folder, {"server": [0, 1], "server1": [2]})
         # The file has what predicts, the snapshot what the job goes on with.
         loaded = self.numpy(topology.ROOT / "docs" / "load_snapshot.py", folder, job.weights)
-        self.assertIn("embedding rows of 18 floats", loaded)
+        self.assertIn("embedding rows of 24 floats", loaded)
         self.assertIn("is not compared", loaded)
 
     def test_who_asks_while_another_is_on_its_way_hears_that_at_once(self):

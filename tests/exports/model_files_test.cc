@@ -294,14 +294,14 @@ TEST(ModelFiles, OfAnotherFormatAreAnErrorThatNamesBoth) {
   const TemporaryFolder folder;
   ASSERT_TRUE(Write(folder / "model", Example()).ok());
   std::string text = TextOfFile(folder / "model/model.json");
-  const std::string before = "\"format\": 1";
+  const std::string before = "\"format\": 2";
   ASSERT_NE(text.find(before), std::string::npos);
   text.replace(text.find(before), before.size(), "\"format\": 9, \"unheard\": 1");
   std::ofstream(folder / "model/model.json") << text;
   const Status status = ReadModel(folder / "model").status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("format 9, but this program reads format 1"));
+              HasSubstr("format 9, but this program reads formats up to 2"));
 }
 
 TEST(ModelFiles, ThatAreNotThereAreNotFound) {

@@ -116,5 +116,19 @@ TEST(ModelShape, OfARegressionNeedsTheUnitOfItsTarget) {
   EXPECT_THAT(std::string(CheckDescription(description).message()), HasSubstr("no numbers"));
 }
 
+TEST(ModelShape, OfARegressionMayKeepEstimatesToARange) {
+  ModelDescription description = DescriptionFor(ModelShape::LINEAR, 0, false);
+  ModelDescription::Target& target = *description.mutable_target();
+  EXPECT_EQ(TargetOf(description).Shown(1e6), 1e6);
+  target.set_least(-1);
+  EXPECT_THAT(std::string(CheckDescription(description).message()), HasSubstr("no numbers"));
+  target.set_most(20);
+  ASSERT_TRUE(CheckDescription(description).ok()) << CheckDescription(description);
+  EXPECT_EQ(TargetOf(description).Shown(1e6), 20);
+  EXPECT_EQ(TargetOf(description).Shown(-7), -1);
+  target.set_most(-2);
+  EXPECT_THAT(std::string(CheckDescription(description).message()), HasSubstr("no numbers"));
+}
+
 }  // namespace
 }  // namespace millrace

@@ -18,8 +18,9 @@ import predict  # noqa: E402
 import predict_onnx  # noqa: E402
 
 TOLERANCE = 1e-5  # 32-bit floats, added in another order
-KINDS = ["network", "network-classes", "network-regression", "network-wide", "online", "online-classes",
-         "online-regression", "online-wide-unscaled", "regression", "softmax", "softmax-classes"]  # fmt: skip
+KINDS = ["network", "network-classes", "network-regression", "network-regression-range", "network-wide", "online",
+         "online-classes", "online-regression", "online-regression-range", "online-wide-unscaled", "regression", "softmax",
+         "softmax-classes"]  # fmt: skip
 
 
 def wrong(folder, rows):

@@ -24,6 +24,7 @@ namespace {
 struct Kind {
   SmallModel model;
   bool scaled = true;
+  bool has_range = false;  // of a regression
 };
 
 std::vector<Kind> Kinds() {
@@ -44,7 +45,9 @@ std::vector<Kind> Kinds() {
           {{"network", kNetwork, 2, false, false, false}},
           {{"network-classes", kNetwork, 3, false, false, false}},
           {{"network-wide", kNetwork, 2, false, false, true}},
-          {{"network-regression", kNetwork, 0, false, false, false}}};
+          {{"network-regression", kNetwork, 0, false, false, false}},
+          {{"online-regression-range", kLinear, 0, false, true, false}, true, true},
+          {{"network-regression-range", kNetwork, 0, false, false, false}, true, true}};
 }
 
 // Cells of all kinds. (A gust of 0 is none.) Of a regression there are 0 classes; of three the
@@ -113,6 +116,10 @@ Status WriteOne(const Kind& kind, const std::string& csv, const std::string& fol
   description.mutable_shape()->set_numeric(static_cast<uint32_t>(encoder.numeric_count()));
   description.mutable_shape()->set_features(static_cast<uint32_t>(encoder.feature_count()));
   description.mutable_shape()->set_scaled(kind.scaled);
+  if (kind.has_range) {
+    description.mutable_target()->set_least(9.5);
+    description.mutable_target()->set_most(10.5);
+  }
   description.mutable_shape()->set_ids(static_cast<uint32_t>(spec.ids_size()));
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<Row> rows, ReadRows(csv, spec));
   ExportedModel model = RandomModel(std::move(description));

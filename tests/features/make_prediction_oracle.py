@@ -29,8 +29,8 @@ BUCKETS = 7  # so few that keys collide
 TEXT_BUCKETS = 16
 # Count, mean and M2 of each numeric column; the test has the same.
 MOMENTS = numpy.array([[10, 10, 4, 9, 20], [1.5, -2e6, 3, 0.5, 15000], [40, 9e12, 0, 2.25, 5e9]], dtype=float)
-# Of a regression: the mean of the targets, and the unit of the scores.
-TARGET = (100, 2)
+# Of a regression: the mean of the targets, the unit of the scores, and between which numbers estimates are.
+TARGET = (100, 2, 98.5, 101)
 TEXTS = ["", "The quick brown fox", "the THE thE, fox! \u00c9t\u00e9 \u0391\u03a3", "a b c", "x_1 3.14 don't",
          "na\u00efve \u65e5\u672c\u8a9e \U00010400\U00010401 fox fox"]
 NUMBERS = ["1", " -2.5e1 ", "n/a", "", "1e9", "+.5", "nan", "-3000000"]

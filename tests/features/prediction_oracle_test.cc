@@ -68,7 +68,8 @@ TEST(PredictionOracle, TheProgramOfThePageComputesWhatTheModelDoes) {
   for (size_t f = 0; f <= features; ++f) of_first_class.push_back(Weights(features)[f * kClasses]);
   const FactorizationMachine regression({.features = features, .has_ids = false},
                                         {.of_classes = false});
-  moments.target = {.count = 4, .mean = 100, .m2 = 16};
+  moments.target = {
+      .count = 4, .mean = 100, .m2 = 16, .errors = 1, .least = 98.5, .most = 101, .range_votes = 1};
   Scaler scaler(moments);
   scaler.set_target(moments.target);
   const size_t first = FindColumn(file->columns(), "p no", "").value();

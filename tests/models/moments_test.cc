@@ -126,8 +126,8 @@ TEST(TargetMoments, MergedInAnyGroupingAreThoseOfAllTargets) {
     targets.push_back(static_cast<double>(target));
     TargetMoments& part = parts[random() % 3];
     for (TargetMoments* to : {&whole, &part}) {
+      if (i > 0) to->AddOutcome(whole.OutcomeOf(1e5, target));
       to->Add(target);
-      if (i > 0) to->AddError(target - 1e5f);
     }
   }
   TargetMoments merged;
@@ -144,6 +144,8 @@ TEST(TargetMoments, MergedInAnyGroupingAreThoseOfAllTargets) {
     EXPECT_NEAR(is.mean, mean, 1e-8);
     EXPECT_NEAR(is.deviation(), std::sqrt(variance), 1e-6);
     EXPECT_NEAR(is.mean_error, error, 1e-6);
+    EXPECT_EQ(is.least, std::ranges::min(targets));
+    EXPECT_EQ(is.most, std::ranges::max(targets));
   }
 }
 
@@ -159,7 +161,7 @@ TEST(TargetMoments, TheUnitIsOneAsLongAsTargetsAreEqual) {
 TEST(TargetMoments, TellWhatCannotBeTheirs) {
   TargetMoments target;
   target.Add(3);
-  target.AddError(std::numeric_limits<float>::quiet_NaN());
+  target.AddOutcome(target.OutcomeOf(std::numeric_limits<double>::quiet_NaN(), 3));
   EXPECT_TRUE(target.IsValid()) << "an error without a size is a large one";
   EXPECT_GE(target.mean_error, 1e18);
   for (double TargetMoments::*const part : {&TargetMoments::count, &TargetMoments::m2,
@@ -174,8 +176,61 @@ TEST(TargetMoments, TellWhatCannotBeTheirs) {
       EXPECT_FALSE(moments.IsValid());
     }
   }
+  for (const double votes : {1.1, -1.1, std::numeric_limits<double>::quiet_NaN()}) {
+    TargetMoments damaged = target;
+    damaged.range_votes = votes;
+    EXPECT_FALSE(damaged.IsValid()) << "of one prediction";
+  }
+  for (const double least : {3.1, -1e300, std::numeric_limits<double>::quiet_NaN()}) {
+    TargetMoments damaged = target;
+    damaged.least = least;
+    EXPECT_FALSE(damaged.IsValid());
+  }
   target.mean = -1e21;
   EXPECT_FALSE(target.IsValid());
+}
+
+// Ratings are from 1 to 5.
+TEST(TargetMoments, KeepEstimatesToTheRangeOfTheTargetsAsLongAsThatIsBetter) {
+  TargetMoments ratings;
+  for (const float rating : {1.0f, 5.0f, 4.0f}) ratings.Add(rating);
+  EXPECT_EQ(ratings.Shown(5.4), 5.4) << "nothing is known yet";
+  ratings.AddOutcome(ratings.OutcomeOf(3, 5));
+  EXPECT_EQ(ratings.Shown(5.4), 5.4) << "within the range there is no vote";
+  EXPECT_EQ(ratings.OutcomeOf(5.4, 5).vote, 1);
+  ratings.AddOutcome(ratings.OutcomeOf(5.4, 5));
+  EXPECT_EQ(ratings.Shown(5.4), 5);
+  EXPECT_EQ(ratings.Shown(-7), 1);
+  EXPECT_EQ(ratings.Shown(2.5), 2.5);
+  EXPECT_EQ(ratings.OutcomeOf(5.4, 4).error, 1) << "as it is shown";
+}
+
+TEST(TargetMoments, KeepNoEstimateBelowATrend) {
+  TargetMoments trend;
+  for (int i = 0; i < 100; ++i) {
+    if (trend.known()) trend.AddOutcome(trend.OutcomeOf(i, static_cast<float>(i)));
+    trend.Add(static_cast<float>(i));
+  }
+  EXPECT_EQ(trend.OutcomeOf(100, 100).vote, -1);
+  EXPECT_EQ(trend.Shown(110), 110);
+}
+
+TEST(TargetMoments, ForgetWhatKeepingToTheRangeHasGainedBeforeATrend) {
+  TargetMoments target;
+  for (int i = 0; i < 100'000; ++i) {  // each fifth estimate is too large
+    const float value = i % 5 == 0 ? 5.0f : 3.0f;
+    if (target.known()) target.AddOutcome(target.OutcomeOf(i % 5 == 0 ? 5.5 : 3.0, value));
+    target.Add(value);
+  }
+  EXPECT_EQ(target.Shown(9), 5);
+  TargetMoments update;
+  for (int i = 0; i < 1000; ++i) {
+    const float value = 5.01f + 0.01f * static_cast<float>(i);
+    update.AddOutcome(target.OutcomeOf(static_cast<double>(value), value));
+    update.Add(value);
+  }
+  target.Merge(update);
+  EXPECT_EQ(target.Shown(99), 99);
 }
 
 TEST(Scaler, StandardisesByThePopulationsDeviation) {

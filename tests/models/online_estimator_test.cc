@@ -142,13 +142,20 @@ class PlainEstimator {
     const Racers shares = Shares();
     for (size_t e = 0; e <= kNewton; ++e) together += shares[e] * of_racers[e];
     const double mean = targets_ == 0 ? 0 : sum_ / targets_;
-    const double prediction = mean + together;
+    const double limited = targets_ > 0 ? std::clamp(mean + together, least_, most_) : 0;
+    const double prediction = votes_ > 0 ? limited : mean + together;
     const auto target = static_cast<double>(row.target);
     if (targets_ > 0) {
       LearnFrom(x, of_racers, target - mean, DeviationWith(target));
       errors_ += std::abs(prediction - target);
       ++predicted_;
+      const double free = std::pow(mean + together - target, 2);
+      const double kept = std::pow(limited - target, 2);
+      votes_ *= 0.9995;
+      if (free > 0) votes_ += (free - kept) / (free + kept);
     }
+    least_ = targets_ > 0 ? std::min(least_, target) : target;
+    most_ = targets_ > 0 ? std::max(most_, target) : target;
     sum_ += target;
     squares_ += target * target;
     targets_ += 1;
@@ -272,6 +279,9 @@ class PlainEstimator {
   double targets_ = 0;
   double errors_ = 0;
   double predicted_ = 0;
+  double least_ = 0;  // of the targets
+  double most_ = 0;
+  double votes_ = 0;  // for keeping to them
 };
 
 TEST(OnlineEstimator, OneWorkerLearnsWhatThePlainEstimatorOfThePageLearns) {

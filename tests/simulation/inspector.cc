@@ -54,6 +54,7 @@ const char* Difference(const Referee::State& state, const ServerProcessor& live,
   MomentsMessage moments;
   ToProto(live.moments(), moments);
   if (!SameMoments(state.columns, moments)) return "the moments";
+  if (!SameRange(state.range, moments)) return "the range of the targets";
   const DriftDetector::Drift& drift = live.drift().last();
   if (drift.count != state.watch->drifts || drift.row != state.watch->row) return "the drifts";
   if (live.resize() != state.resize) return "the change of the workers";

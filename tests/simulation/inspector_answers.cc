@@ -129,6 +129,7 @@ void Inspector::CheckAnswer(const ShardTask& task, WorkerId worker, const Weight
       [&](uint64_t id) { return referee.RowOf(state, id); }, "an answer with other embedding rows");
   if (task.shard() == 0) {
     CheckMoments(state.columns, state.class_rows, state.drifts, message.moments());
+    if (!SameRange(state.range, message.moments())) Fail("an answer with another range of targets");
     CheckTold(state.told, state.told_size, message.moments());
   }
 }
@@ -154,6 +155,9 @@ void Inspector::CheckOldAnswer(const ShardTask& task, WorkerId worker, const Wei
       "an old answer with other embedding rows");
   if (task.shard() == 0) {
     CheckMoments(state.old_columns, state.old_class_rows, state.old_drifts, message.moments());
+    if (!SameRange(state.old_range, message.moments())) {
+      Fail("an old answer with another range of targets");
+    }
     CheckTold(state.old_told, state.old_told_size, message.moments());
   }
 }

@@ -38,6 +38,11 @@ inline bool SameMoments(const std::vector<Referee::Column>& columns, const Momen
          errors.count == is.error_count() && Near(errors.mean, is.error_mean(), is.error_mean());
 }
 
+inline bool SameRange(const Referee::Range& range, const MomentsMessage& is) {
+  return range.least == is.target_least() && range.most == is.target_most() &&
+         Near(range.votes, is.range_votes(), is.error_count());
+}
+
 // What a checkpoint has of it.
 inline bool SameWatch(const Referee& referee, const Referee::Watch& expected,
                       const ShardState::DriftWatch& is) {

@@ -215,6 +215,7 @@ void Inspector::CheckParameters(ShardId shard) {
   if (state.forgotten != saved.forgotten()) return fail("the drifts that the shard has acted upon");
   if (state.forgotten > 0) world_.Count("checkpoint after forgetting");
   if (!SameMoments(state.columns, saved.moments())) return fail("the moments");
+  if (!SameRange(state.range, saved.moments())) return fail("the range of the targets");
   if (!SameClassRows(state.class_rows, saved.moments().class_rows())) {
     return fail("the rows of a class");
   }

@@ -390,7 +390,7 @@ class PlainLearner {
       race_[kRacers] = race_[kRacers] * kForgets + 1;
       Begin(terms);
       LearnErrors(scores, away);
-      known.AddError(static_cast<float>(together - target));
+      known.AddOutcome(known.OutcomeOf(together, row.target));
     }
     known.Add(row.target);
   }

@@ -31,6 +31,20 @@ class LosesTheErrors final : public AltersUpdates {
     if (moments.error_count() == 0) return false;
     moments.clear_error_count();
     moments.clear_error_mean();
+    moments.clear_range_votes();
+    return true;
+  }
+};
+
+class LosesTheVotesForTheRange final : public AltersUpdates {
+ public:
+  using AltersUpdates::AltersUpdates;
+
+ protected:
+  bool Alter(Gradient& update) const override {
+    MomentsMessage& moments = *update.mutable_update()->mutable_moments();
+    if (moments.range_votes() == 0) return false;
+    moments.clear_range_votes();
     return true;
   }
 };
@@ -78,6 +92,11 @@ void CountsATargetTwice(Gradient::Update& update) {
   if (moments.target_count() > 0) moments.set_target_count(moments.target_count() + 1);
 }
 
+void WidensTheRange(Gradient::Update& update) {
+  MomentsMessage& moments = *update.mutable_moments();
+  if (moments.target_count() > 0) moments.set_target_most(moments.target_most() + 1);
+}
+
 void ForgetsHowFarItWasOff(Gradient::Update& update) {
   update.mutable_moments()->set_error_mean(update.moments().error_mean() / 2);
 }
@@ -110,12 +129,16 @@ std::vector<PlantedError> PlantedInRegressions() {
       InServer<LosesTheTargets>("a server that loses the targets of updates", 5, Regression));
   errors.push_back(
       InServer<LosesTheErrors>("a server that loses the errors of predictions", 5, Regression));
+  errors.push_back(InServer<LosesTheVotesForTheRange>(
+      "a server that loses the votes for the range of targets", 5, Regression));
   errors.push_back(InServer<LosesWhatWasNotPredicted>(
       "a server that takes a row without a prediction for one with it", 5, Regression));
   errors.push_back(InWorker<Says<PredictsByItsOwnTargets>>(
       "a worker that predicts its first row by its own target", 5, Regression));
   errors.push_back(
       InWorker<Says<CountsATargetTwice>>("a worker that counts a target twice", 5, Regression));
+  errors.push_back(InWorker<Says<WidensTheRange>>(
+      "a worker whose range of targets is wider than its rows'", 5, Regression));
   errors.push_back(InWorker<Says<ForgetsHowFarItWasOff>>(
       "a worker that forgets a part of how far it was off", 5, Regression));
   return errors;

@@ -324,6 +324,7 @@ void Referee::FinishRound(State& state) {
   if (messages.empty()) return;
   state.old_weights = state.weights;
   state.old_columns = state.columns;
+  state.old_range = state.range;
   state.old_class_rows = state.class_rows;
   state.old_drifts = state.drifts;
   state.old_told = state.told;

@@ -81,6 +81,12 @@ class Referee {
     double mean = 0;
     double m2 = 0;
   };
+  // Of the targets, and the votes for keeping estimates to it.
+  struct Range {
+    double least = 0;
+    double most = 0;
+    double votes = 0;
+  };
   // What is watched for drift: the losses of the blocks since the last one, and of the rows since
   // the last block.
   struct Watch {
@@ -156,6 +162,7 @@ class Referee {
     // Sequential, and not alone: what the last round found.
     std::shared_ptr<const std::vector<float>> old_weights;
     std::vector<Column> old_columns;
+    Range old_range;
     std::vector<uint64_t> old_class_rows;
     uint64_t old_drifts = 0;
     std::shared_ptr<const Rows> rows;
@@ -177,6 +184,7 @@ class Referee {
     // Then, of a regression, the targets, and how far predictions were off (whose m2 nobody
     // knows).
     std::vector<Column> columns;
+    Range range;
     std::vector<uint64_t> class_rows;  // of balanced classes; one for each
     uint64_t drifts = 0;     // of a job that acts on them: those that workers are told of,
     uint64_t forgotten = 0;  // and those that updates have told of

@@ -127,11 +127,14 @@ bool Referee::GoOnFrom(State& state, const Reports& reports) const {
   state.columns[job_.numeric] = {from.moments().target_count(), from.moments().target_mean(),
                                  from.moments().target_m2()};
   state.columns.back() = {from.moments().error_count(), from.moments().error_mean(), 0};
+  state.range = {from.moments().target_least(), from.moments().target_most(),
+                 from.moments().range_votes()};
   for (int k = 0; k < from.moments().class_rows_size(); ++k) {
     state.class_rows.at(static_cast<size_t>(k)) = from.moments().class_rows(k);
   }
   state.old_weights = state.weights;
   state.old_columns = state.columns;
+  state.old_range = state.range;
   state.drifts = from.moments().drifts();
   state.old_class_rows = state.class_rows;
   state.old_drifts = state.drifts;

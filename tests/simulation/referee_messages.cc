@@ -103,8 +103,10 @@ bool IsPoison(const Gradient::Update& message) {
   numbers.insert(numbers.end(), moments.count().begin(), moments.count().end());
   numbers.insert(numbers.end(), moments.mean().begin(), moments.mean().end());
   numbers.insert(numbers.end(), moments.m2().begin(), moments.m2().end());
-  numbers.insert(numbers.end(), {moments.target_count(), moments.target_mean(), moments.target_m2(),
-                                 moments.error_count(), moments.error_mean()});
+  numbers.insert(
+      numbers.end(),
+      {moments.target_count(), moments.target_mean(), moments.target_m2(), moments.error_count(),
+       moments.error_mean(), moments.target_least(), moments.target_most(), moments.range_votes()});
   for (double number : numbers) {
     if (std::isnan(number) || std::isinf(number)) return true;
   }
@@ -114,6 +116,8 @@ bool IsPoison(const Gradient::Update& message) {
   }
   return message.weight_sum() < 0 || moments.target_count() < 0 || moments.target_m2() < 0 ||
          moments.error_count() < 0 || moments.error_mean() < 0 ||
+         moments.target_least() > moments.target_most() ||
+         std::abs(moments.range_votes()) > moments.error_count() * (1 + 1e-9) ||
          std::any_of(moments.count().begin(), moments.count().end(), negative) ||
          std::any_of(moments.m2().begin(), moments.m2().end(), negative);
 }

@@ -177,6 +177,14 @@ void Referee::Tally(State& state, uint32_t worker, const Gradient::Update& messa
   for (int i = 0; i < more.count_size(); ++i) {
     merge(state.columns[static_cast<size_t>(i)], more.count(i), more.mean(i), more.m2(i));
   }
+  if (more.target_count() > 0) {
+    const bool is_first = state.columns[job_.numeric].count == 0;
+    const Range before = is_first ? Range{more.target_least(), more.target_most()} : state.range;
+    state.range.least = std::min(before.least, more.target_least());
+    state.range.most = std::max(before.most, more.target_most());
+  }
+  state.range.votes *= std::pow(1 - 1.0 / 2000, more.error_count());
+  state.range.votes += more.range_votes();
   merge(state.columns[job_.numeric], more.target_count(), more.target_mean(), more.target_m2());
   merge(state.columns.back(), more.error_count(), more.error_mean(), 0);
   for (int k = 0; k < more.class_rows_size(); ++k) {

@@ -215,7 +215,8 @@ class Loop {
       Moments seen = moments_;
       seen.Merge(update.moments);
       if (scales) scaler = Scaler(seen);
-      scaler.set_target(seen.target);
+      const TargetMoments own = seen.target.WithoutVotes();
+      scaler.set_target(own);
       // Classes' scores begin at how frequent they have been in the batches before.
       scaler.set_class_rows(moments_.class_rows);
       if (scenario_.counts_classes()) {
@@ -228,7 +229,7 @@ class Loop {
       update.weight =
           model.Compute(batch, scaler, weights_, {ids, values, row_gradient}, &gradient, scores)
               .weight_sum;
-      if (scenario_.regression) CountErrors(rows, scores, seen.target, update);
+      if (scenario_.regression) CountErrors(rows, scores, own, update);
     }
     for (size_t i = 0; i < ids.size(); ++i) {
       const auto first = row_gradient.begin() + static_cast<ptrdiff_t>(i * model_->row_width());
@@ -267,8 +268,8 @@ class Loop {
     const double factor = before.deviation() / own.deviation();
     for (size_t i = unpredicted; i < rows.size(); ++i) {
       const double away = static_cast<double>(scores[i]) - own.mean;
-      const auto prediction = static_cast<float>(before.mean + away * factor);
-      update.moments.target.AddError(prediction - rows[i].target);
+      const double prediction = before.mean + away * factor;
+      update.moments.target.AddOutcome(before.OutcomeOf(prediction, rows[i].target));
     }
   }
 

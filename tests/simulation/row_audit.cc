@@ -249,6 +249,11 @@ std::string RowAudit::CheckTargets(const Referee::Accepted& accepted, const NewR
       !Near(moments.target_m2(), m2, m2 + count * mean * mean)) {
     return "other targets than those of the rows learnt from";
   }
+  const auto [least, most] = std::ranges::minmax_element(rows.learnt, {}, target_of);
+  if (count > 0 &&
+      (moments.target_least() != target_of(*least) || moments.target_most() != target_of(*most))) {
+    return "another range than that of the targets learnt from";
+  }
   const double errors = unpredicted > 0 && count > 0 ? count - 1 : count;
   if (moments.error_count() != errors) return "errors of other rows";
   // Each by a number of 32 bits.

@@ -56,7 +56,7 @@ std::string Compare(const Scenario& scenario, const Simulation& simulation, Outc
   MomentsMessage moments;
   ToProto(trained.moments, moments);
   const Referee::State& state = simulation.referee(ShardId(0)).now();
-  if (!SameMoments(state.columns, moments) ||
+  if (!SameMoments(state.columns, moments) || !SameRange(state.range, moments) ||
       !SameClassRows(state.class_rows, moments.class_rows()) || state.drifts != moments.drifts()) {
     return "the moments are not those of training in one process";
   }

@@ -128,7 +128,10 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   }
   if (job.shard == 0) state.periodic_at = state.steps;
   state.train_loss = first.train_loss;
-  if (job.shard == 0) state.columns = first.columns;
+  if (job.shard == 0) {
+    state.columns = first.columns;
+    state.range = first.range;
+  }
   state.class_rows.resize(job.classes);
   if (job.shard == 0) state.class_rows = first.class_rows;
   if (job.shard == 0) state.drifts = first.drifts;
@@ -142,6 +145,7 @@ Referee::State StoredSnapshot::StartOf(const Referee::Job& job) const {
   }
   state.old_weights = state.weights;
   state.old_columns = state.columns;
+  state.old_range = state.range;
   state.old_class_rows = state.class_rows;
   state.old_drifts = state.drifts;
   state.old_rows = state.rows;

@@ -30,7 +30,10 @@ TEST(CodecMomentsTest, AnyMomentsComeBackAsTheyWere) {
                       .mean = RandomDouble(random),
                       .m2 = RandomDouble(random),
                       .errors = RandomDouble(random),
-                      .mean_error = RandomDouble(random)};
+                      .mean_error = RandomDouble(random),
+                      .least = RandomDouble(random),
+                      .most = RandomDouble(random),
+                      .range_votes = RandomDouble(random)};
     moments.drifts = random() % 5;
     MomentsMessage message;
     message.add_count(99);  // of an older use
