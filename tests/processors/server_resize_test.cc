@@ -12,7 +12,6 @@ namespace millrace {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 // Two workers, which may become four.
 ServerOptions Growing(ConsistencyPolicy policy = kSequential, ShardId shard = 0,
