@@ -77,9 +77,10 @@ double TargetMoments::Shown(double estimate) const {
   return keeps_to_range() ? InRange(estimate) : estimate;
 }
 
-// (Not std::clamp: who wrote the job's topics may have made the range up.)
+// (Not std::clamp: who wrote the job's topics may have made the range up. std::min and std::max
+// return their first argument where one is not a number.)
 double TargetMoments::InRange(double estimate) const {
-  return std::max(least, std::min(most, estimate));
+  return std::max(std::min(estimate, most), least);
 }
 
 TargetMoments::Outcome TargetMoments::OutcomeOf(double estimate, float target) const {

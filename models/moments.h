@@ -42,6 +42,7 @@ struct TargetMoments {
   // An estimate as it is shown: at the end of the range, if it has left it, as long as that is
   // better.
   double Shown(double estimate) const;
+  // At the end of the range, if it has left it; what is not a number stays none.
   double InRange(double estimate) const;
   // The population's; 1 as long as targets have been equal.
   double deviation() const;

@@ -202,6 +202,7 @@ TEST(TargetMoments, KeepEstimatesToTheRangeOfTheTargetsAsLongAsThatIsBetter) {
   EXPECT_EQ(ratings.Shown(5.4), 5);
   EXPECT_EQ(ratings.Shown(-7), 1);
   EXPECT_EQ(ratings.Shown(2.5), 2.5);
+  EXPECT_TRUE(std::isnan(ratings.Shown(std::nan("")))) << "what is no number is none of the range";
   EXPECT_EQ(ratings.OutcomeOf(5.4, 4).error, 1) << "as it is shown";
 }
 
