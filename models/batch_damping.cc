@@ -31,9 +31,9 @@ constexpr float kSame = 0.5f;
 // As much as a pair of rows tells, that counts beside the pairs of the batch.
 constexpr float kPairs = 0.1f;
 
-// Of all columns of all blocks, one after the other. A word or category that the batch has more
-// often than the rows before it (the hour of its flights) is not that frequent in the rows of
-// others.
+// Fills those of a column among `scales`, which are of all columns of all blocks. A word or
+// category that the batch has more often than the rows before it (the hour of its flights) is not
+// that frequent in the rows of others.
 void SetRootsAndShares(std::span<const float> last, size_t block_size, size_t column,
                        size_t numeric, std::span<const float> change,
                        std::vector<ColumnScale>& scales) {

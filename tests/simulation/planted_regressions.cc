@@ -6,61 +6,47 @@
 namespace millrace::simulation {
 namespace {
 
-class LosesTheTargets final : public AltersUpdates {
+// kAlter(update); false: as it came.
+template <bool (*kAlter)(Gradient&)>
+class Alters final : public AltersUpdates {
  public:
   using AltersUpdates::AltersUpdates;
 
  protected:
-  bool Alter(Gradient& update) const override {
-    MomentsMessage& moments = *update.mutable_update()->mutable_moments();
-    if (moments.target_count() == 0) return false;
-    moments.clear_target_count();
-    moments.clear_target_mean();
-    moments.clear_target_m2();
-    return true;
-  }
+  bool Alter(Gradient& update) const override { return kAlter(update); }
 };
 
-class LosesTheErrors final : public AltersUpdates {
- public:
-  using AltersUpdates::AltersUpdates;
+bool LosesTheTargets(Gradient& update) {
+  MomentsMessage& moments = *update.mutable_update()->mutable_moments();
+  if (moments.target_count() == 0) return false;
+  moments.clear_target_count();
+  moments.clear_target_mean();
+  moments.clear_target_m2();
+  return true;
+}
 
- protected:
-  bool Alter(Gradient& update) const override {
-    MomentsMessage& moments = *update.mutable_update()->mutable_moments();
-    if (moments.error_count() == 0) return false;
-    moments.clear_error_count();
-    moments.clear_error_mean();
-    moments.clear_range_votes();
-    return true;
-  }
-};
+bool LosesTheErrors(Gradient& update) {
+  MomentsMessage& moments = *update.mutable_update()->mutable_moments();
+  if (moments.error_count() == 0) return false;
+  moments.clear_error_count();
+  moments.clear_error_mean();
+  moments.clear_range_votes();
+  return true;
+}
 
-class LosesTheVotesForTheRange final : public AltersUpdates {
- public:
-  using AltersUpdates::AltersUpdates;
+bool LosesTheVotesForTheRange(Gradient& update) {
+  MomentsMessage& moments = *update.mutable_update()->mutable_moments();
+  if (moments.range_votes() == 0) return false;
+  moments.clear_range_votes();
+  return true;
+}
 
- protected:
-  bool Alter(Gradient& update) const override {
-    MomentsMessage& moments = *update.mutable_update()->mutable_moments();
-    if (moments.range_votes() == 0) return false;
-    moments.clear_range_votes();
-    return true;
-  }
-};
-
-class LosesWhatWasNotPredicted final : public AltersUpdates {
- public:
-  using AltersUpdates::AltersUpdates;
-
- protected:
-  bool Alter(Gradient& update) const override {
-    EvaluationSumsMessage& sums = *update.mutable_update()->mutable_progressive();
-    if (sums.unpredicted() == 0) return false;
-    sums.clear_unpredicted();
-    return true;
-  }
-};
+bool LosesWhatWasNotPredicted(Gradient& update) {
+  EvaluationSumsMessage& sums = *update.mutable_update()->mutable_progressive();
+  if (sums.unpredicted() == 0) return false;
+  sums.clear_unpredicted();
+  return true;
+}
 
 // Says something else of its rows than what they are: kSay(update).
 template <void (*kSay)(Gradient::Update&)>
@@ -125,13 +111,13 @@ void Regression(Scenario& scenario, Faults& faults) {
 
 std::vector<PlantedError> PlantedInRegressions() {
   std::vector<PlantedError> errors;
-  errors.push_back(
-      InServer<LosesTheTargets>("a server that loses the targets of updates", 5, Regression));
-  errors.push_back(
-      InServer<LosesTheErrors>("a server that loses the errors of predictions", 5, Regression));
-  errors.push_back(InServer<LosesTheVotesForTheRange>(
+  errors.push_back(InServer<Alters<LosesTheTargets>>("a server that loses the targets of updates",
+                                                     5, Regression));
+  errors.push_back(InServer<Alters<LosesTheErrors>>("a server that loses the errors of predictions",
+                                                    5, Regression));
+  errors.push_back(InServer<Alters<LosesTheVotesForTheRange>>(
       "a server that loses the votes for the range of targets", 5, Regression));
-  errors.push_back(InServer<LosesWhatWasNotPredicted>(
+  errors.push_back(InServer<Alters<LosesWhatWasNotPredicted>>(
       "a server that takes a row without a prediction for one with it", 5, Regression));
   errors.push_back(InWorker<Says<PredictsByItsOwnTargets>>(
       "a worker that predicts its first row by its own target", 5, Regression));
